@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training: data sets, models, mirrored SGD, and the exchange of gradients between workers.
+ *
+ * The order of calls in one worker:
+ *
+ *     trainer_dataset_open_folder()   the data, read once and kept as bytes
+ *     trainer_model_read()            the layers, from a JSON file
+ *     trainer_new()                   parameters from the seed, arenas planned
+ *     trainer_ring_new()              over two connected sockets (not needed for one worker)
+ *     trainer_set_exchange()
+ *     trainer_step() ...              driven from outside, one call a step
+ *     trainer_evaluate(), trainer_verify_replicas(), trainer_save()
+ *
+ * Mirrored: every worker holds all parameters, starts from the same seed, takes its own shards of each step's
+ * samples, and applies the same mean gradient. All replicas stay equal to the bit.
+ *
+ * Nothing here logs, exits, or holds state outside the structs, with one exception that OpenBLAS makes: its
+ * number of threads is one per process (trainer_new() sets it). Objects may be used by one thread at a time;
+ * models and data sets do not change once made and may be shared by several trainers in several threads.
+ * Floats on the wire and in files are IEEE 754 binary32, little-endian. */
+#ifndef MUSTER_TRAINER_H
+#define MUSTER_TRAINER_H
+
+#include "muster/digest.h"
+#include "muster/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The size of one sample or of one layer's output for one sample: {28, 28, 1} is height, width, channels. */
+#define TRAINER_MAX_DIMS 4
+struct trainer_shape {
+    size_t count; /* of dims in use */
+    size_t dims[TRAINER_MAX_DIMS];
+};
+size_t trainer_shape_elements(const struct trainer_shape *shape);
+
+/* ---- data ---------------------------------------------------------------------------------------------- */
+
+/* Images of one byte a value, with one label each. Values are kept as bytes and become x / 255 when a batch
+ * is gathered. */
+struct trainer_dataset;
+
+#define TRAINER_MAX_SAMPLES     10000000 /* a set */
+#define TRAINER_MAX_CLASSES     65536
+#define TRAINER_MAX_SAMPLE_SIZE 16777216 /* values in a sample */
+
+/* Read a pair of IDX files (http://yann.lecun.com/exdb/mnist/ describes the format), plain or .gz by content.
+ * `classes`: labels must lie in [0, classes); 0 takes the largest label + 1. Errors: -EBADMSG names the file
+ * and what was expected (magic number, counts against the size, truncation, trailing bytes, a label out of
+ * range); else what the system says. */
+int trainer_dataset_open_idx(const char *images_path, const char *labels_path, size_t classes,
+                             struct trainer_dataset **ret_dataset, struct mst_error *err);
+
+/* Read the training and the test set from a folder that holds MNIST's four files,
+ * {train,t10k}-{images-idx3,labels-idx1}-ubyte with or without ".gz". Both sets get the same number of
+ * classes and must have the same shape. */
+int trainer_dataset_open_folder(const char *folder, struct trainer_dataset **ret_train,
+                                struct trainer_dataset **ret_test, struct mst_error *err);
+
+/* From memory: `values` are count * elements(shape) bytes, row order; both arrays are copied. */
+int trainer_dataset_new(const struct trainer_shape *shape, size_t count, size_t classes,
+                        const uint8_t *values, const uint8_t *labels, struct trainer_dataset **ret_dataset,
+                        struct mst_error *err);
+
+void trainer_dataset_free(struct trainer_dataset *dataset); /* NULL is fine */
+
+size_t trainer_dataset_count(const struct trainer_dataset *dataset);
+size_t trainer_dataset_classes(const struct trainer_dataset *dataset);
+struct trainer_shape trainer_dataset_shape(const struct trainer_dataset *dataset);
+/* SHA-256 over shape, count, values and labels: equal for a file and its .gz. Borrowed, MST_SHA256_BYTES. */
+const uint8_t *trainer_dataset_digest(const struct trainer_dataset *dataset);
+
+/* ---- models -------------------------------------------------------------------------------------------- */
+
+/* A model file is one JSON object; unknown keys, missing keys and shapes that do not fit are errors that name
+ * the layer:
+ *
+ *     {"name": "mnist-cnn", "input": [28, 28, 1], "loss": "softmax_cross_entropy",
+ *      "layers": [{"type": "conv2d", "filters": 32, "kernel": [3, 3], "activation": "relu"},
+ *                 {"type": "flatten"},
+ *                 {"type": "dense", "units": 128, "activation": "relu"},
+ *                 {"type": "dense", "units": 10}]}
+ *
+ * Layers may carry a "name"; the default is type and running number ("dense1"). Parameters are named
+ * "<layer>.weight" and "<layer>.bias". Layouts are Keras's: samples are row, column, channel; conv2d weights
+ * (kernel row, kernel column, channel in, filter); dense weights (in, out). */
+struct trainer_model;
+
+#define TRAINER_MODEL_MAX_BYTES      1048576 /* of a model file */
+#define TRAINER_MODEL_MAX_LAYERS     256
+#define TRAINER_MODEL_MAX_PARAMETERS 268435456 /* floats: 1 GiB */
+
+int trainer_model_read(const char *path, struct trainer_model **ret_model, struct mst_error *err);
+/* `what` names the source in errors. */
+int trainer_model_parse(const char *text, size_t bytes, const char *what, struct trainer_model **ret_model,
+                        struct mst_error *err);
+void trainer_model_free(struct trainer_model *model); /* NULL is fine */
+
+const char *trainer_model_name(const struct trainer_model *model);  /* borrowed */
+size_t trainer_model_parameters(const struct trainer_model *model); /* floats */
+struct trainer_shape trainer_model_input(const struct trainer_model *model);
+size_t trainer_model_classes(const struct trainer_model *model); /* width of the last layer */
+
+/* ---- exchange ------------------------------------------------------------------------------------------ */
+
+/* Sums a vector of floats over all workers. Kinds of exchange are made by their own constructors. */
+struct trainer_exchange;
+
+struct trainer_exchange_stats {
+    double wait_ms;      /* from our last contribution to the first byte of a neighbour: others were slower */
+    double transfer_ms;  /* from then until the sum was complete */
+    uint64_t bytes_sent; /* frames and payload */
+};
+
+/* Ring all-reduce over TCP: reduce-scatter, then all-gather, in segments, full duplex, driven by poll(2)
+ * (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009). Each worker sends about 2 * (world - 1) /
+ * world of the vector. The order of additions depends only on rank and world size, so that every run gives
+ * the same bits, and all ranks get the same ones. */
+struct trainer_ring_options {
+    int fd_prev;    /* connected and non-blocking: frames come from rank - 1 here (-1 when world is 1) */
+    int fd_next;    /* frames go to rank + 1 here; with two workers it may be the same socket as fd_prev */
+    int cancel_fd;  /* borrowed: once it is readable every call returns -ECANCELED; -1: none. Not read. */
+    uint32_t rank;  /* in [0, world) */
+    uint32_t world; /* 1 to TRAINER_MAX_WORLD */
+    uint32_t timeout_ms; /* of silence, after which a call returns -ETIMEDOUT */
+    uint32_t view;       /* membership number: frames of an older one are dropped */
+    uint64_t job_key;    /* equal in all workers of a job; a frame with another is an error */
+};
+#define TRAINER_MAX_WORLD 1024
+
+/* On success the ring owns both sockets; on an error the caller still does. */
+int trainer_ring_new(const struct trainer_ring_options *options, struct trainer_exchange **ret_exchange,
+                     struct mst_error *err);
+void trainer_exchange_free(struct trainer_exchange *exchange); /* NULL is fine; closes its sockets */
+
+/* Sum `values` (count floats, borrowed) over all workers, in place. `step` must be the same in all workers
+ * and goes into every frame. count may be 0 and need not divide by the world size. *ret_stats may be NULL.
+ * Errors: -ETIMEDOUT after timeout_ms of silence, -EPIPE when a neighbour closed, -ECANCELED, -EPROTO for a
+ * frame of another job, step or size, -ESTALE for one of a newer view. After an error `values` is undefined
+ * and the exchange is only good for trainer_exchange_free(). */
+int trainer_exchange_sum(struct trainer_exchange *exchange, uint64_t step, float *values, size_t count,
+                         struct trainer_exchange_stats *ret_stats, struct mst_error *err);
+
+/* ---- training ------------------------------------------------------------------------------------------ */
+
+struct trainer;
+
+struct trainer_config {
+    const struct trainer_model *model; /* borrowed, as the data sets: they outlive the trainer */
+    const struct trainer_dataset *train;
+    const struct trainer_dataset *test; /* may be NULL: nothing to evaluate */
+    uint32_t batch;                     /* samples a shard and step */
+    uint32_t shards; /* V, at least the world size: worker r takes shards r, r + world, ... */
+    double lr;       /* > 0 */
+    double momentum; /* in [0, 1): v = momentum * v + g, w = w - lr * v */
+    uint64_t seed;   /* weights and order of samples */
+    uint32_t steps_per_epoch;
+    uint32_t epochs;
+    uint32_t threads; /* of OpenBLAS; 0: trainer_threads_available() */
+};
+#define TRAINER_MAX_BATCH   65536
+#define TRAINER_MAX_THREADS 256
+
+/* CPUs that this process may use: the smaller of its affinity and its cgroup's quota (v1 cfs, v2 cpu.max, on
+ * every level up to the root), rounded up, at least 1. */
+uint32_t trainer_threads_available(void);
+/* What OpenBLAS chose for this CPU, "SkylakeX": equal names give equal bits for equal work. Borrowed. */
+const char *trainer_kernel_name(void);
+
+/* SHA-256 over what must be equal in all workers of a job: protocol version, model, data, batch, shards, lr,
+ * momentum, seed and steps. Its first bytes serve as job key, together with the job's name. */
+int trainer_config_digest(const struct trainer_config *config, uint8_t ret_digest[static MST_SHA256_BYTES],
+                          struct mst_error *err);
+
+/* -EINVAL names the setting that does not fit. *config is copied. */
+int trainer_new(const struct trainer_config *config, struct trainer **ret_trainer, struct mst_error *err);
+void trainer_free(struct trainer *trainer); /* NULL is fine; does not free the exchange */
+
+/* From now on steps are shared with the workers of `exchange` (borrowed; NULL: alone). Parameters and step
+ * stay as they are. -EINVAL when there are fewer shards than workers. */
+int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *exchange, struct mst_error *err);
+
+struct trainer_step_stats {
+    uint64_t step;    /* steps done, this one included */
+    double loss;      /* mean over the samples of all workers, before the update */
+    double accuracy;  /* in [0, 1], the same */
+    uint64_t samples; /* of all workers */
+    double total_ms;  /* wall clock of this call; compute + wait + transfer */
+    double compute_ms;
+    double wait_ms;
+    double transfer_ms;
+    uint64_t bytes_sent;
+};
+
+/* One step of mirrored SGD. Errors: those of trainer_exchange_sum(), and -ERANGE when the loss is not a
+ * finite number; after an error parameters and step are as before the call ("after step s"). Allocates
+ * nothing. */
+int trainer_step(struct trainer *trainer, struct trainer_step_stats *ret_stats, struct mst_error *err);
+
+uint64_t trainer_steps_done(const struct trainer *trainer);
+uint64_t trainer_steps_wanted(const struct trainer *trainer); /* epochs * steps_per_epoch */
+
+struct trainer_evaluation {
+    uint64_t images;
+    double accuracy; /* in [0, 1] */
+    double loss;     /* mean */
+};
+/* The whole test set, each worker taking a share of it: all workers must call it at the same step, all get
+ * the same result. Errors as trainer_exchange_sum(); -ENOENT without a test set. */
+int trainer_evaluate(struct trainer *trainer, struct trainer_evaluation *ret_result, struct mst_error *err);
+/* Samples [first, first + count) of any fitting set, by this worker alone. */
+int trainer_evaluate_range(struct trainer *trainer, const struct trainer_dataset *dataset, size_t first,
+                           size_t count, struct trainer_evaluation *ret_result, struct mst_error *err);
+
+/* SHA-256 over the parameters as they stand in a saved file's data part. */
+int trainer_digest(const struct trainer *trainer, uint8_t ret_digest[static MST_SHA256_BYTES],
+                   struct mst_error *err);
+/* Compare digests over all workers (all must call it at the same step). -EUCLEAN names the ranks that differ
+ * from rank 0. */
+int trainer_verify_replicas(struct trainer *trainer, struct mst_error *err);
+
+struct trainer_saved {
+    uint64_t bytes;                    /* of the file */
+    char digest[MST_SHA256_HEX_BYTES]; /* trainer_digest() in hex */
+};
+/* Write a safetensors file, whole or not at all. Tensors in the model's order, f32, without holes; metadata:
+ * format, model, layout, step, epoch, seed, shards, batch, lr, momentum, digest. `ret_saved` may be NULL. */
+int trainer_save(const struct trainer *trainer, const char *path, struct trainer_saved *ret_saved,
+                 struct mst_error *err);
+/* Take parameters (and step, where the metadata has it) from a safetensors file. Names and shapes must be
+ * exactly the model's; -EBADMSG names what is not; the trainer is then as before. Momentum starts from zero.
+ */
+int trainer_load(struct trainer *trainer, const char *path, struct mst_error *err);
+
+/* ---- history ------------------------------------------------------------------------------------------- */
+
+/* history-<slot>.csv, one row an epoch; the file is written anew with each row, so that readers see whole
+ * rows. */
+struct trainer_history;
+
+struct trainer_history_row {
+    uint32_t rank;
+    uint32_t view;
+    uint32_t epoch; /* from 1 */
+    uint64_t steps;
+    double seconds;
+    double loss, accuracy;                   /* means over the epoch's steps and all workers */
+    double wait_ms, transfer_ms, compute_ms; /* sums over the epoch */
+    uint64_t bytes_sent;
+};
+
+/* Creates the file with its header line. `slot` goes into every row and must be free of commas, quotes and
+ * control characters (-EINVAL). */
+int trainer_history_new(const char *path, const char *slot, struct trainer_history **ret_history,
+                        struct mst_error *err);
+int trainer_history_append(struct trainer_history *history, const struct trainer_history_row *row,
+                           struct mst_error *err);
+void trainer_history_free(struct trainer_history *history); /* NULL is fine */
+
+/* Collects the steps of one epoch into a row: zero the struct, add each step, then take the row. */
+struct trainer_epoch {
+    uint64_t steps;
+    double loss_sum, accuracy_sum; /* every step has the same number of samples */
+    double wait_ms, transfer_ms, compute_ms, total_ms;
+    uint64_t bytes_sent;
+};
+void trainer_epoch_add(struct trainer_epoch *epoch, const struct trainer_step_stats *stats);
+
+#endif
