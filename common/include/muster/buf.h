@@ -14,13 +14,17 @@ struct mst_buf {
     size_t max_bytes; /* -EFBIG beyond */
 };
 
-#define MST_BUF_INIT(max) {NULL, 0, 0, (max)}
+#define MST_BUF_INIT(max)                                                                                    \
+    {                                                                                                        \
+        NULL, 0, 0, (max)                                                                                    \
+    }
 
 /* All return 0, -EFBIG past the limit, or -ENOMEM; after an error the content is as before. */
 int mst_buf_append(struct mst_buf *buf, const void *bytes, size_t count);
 int mst_buf_append_text(struct mst_buf *buf, const char *text);
 int mst_buf_printf(struct mst_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Make room for `count` more bytes, to be written at bytes + count; the caller then adds to `count` itself. */
+/* Make room for `count` more bytes, to be written at bytes + count; the caller then adds to `count` itself.
+ */
 int mst_buf_reserve(struct mst_buf *buf, size_t count);
 
 /* Forget the first `count` bytes. */

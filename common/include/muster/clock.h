@@ -9,8 +9,8 @@
 #define MST_NS_PER_MS 1000000ULL
 #define MST_NS_PER_S  1000000000ULL
 
-uint64_t mst_now_ns(void);       /* CLOCK_MONOTONIC */
-double mst_wall_s(void);         /* seconds since 1970, UTC */
+uint64_t mst_now_ns(void); /* CLOCK_MONOTONIC */
+double mst_wall_s(void);   /* seconds since 1970, UTC */
 double mst_ms_since(uint64_t start_ns);
 
 /* Milliseconds until `deadline_ns`, rounded up, 0 when past, at most `cap_ms`: what poll(2) takes. */

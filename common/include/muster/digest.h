@@ -12,7 +12,8 @@
 #define MST_SHA256_BYTES     32
 #define MST_SHA256_HEX_BYTES (2 * MST_SHA256_BYTES + 1)
 
-int mst_sha256(const void *bytes, size_t count, uint8_t ret_digest[static MST_SHA256_BYTES], struct mst_error *err);
+int mst_sha256(const void *bytes, size_t count, uint8_t ret_digest[static MST_SHA256_BYTES],
+               struct mst_error *err);
 int mst_sha256_file(const char *path, uint8_t ret_digest[static MST_SHA256_BYTES], struct mst_error *err);
 
 /* A digest over pieces. `_finish` releases too; `_release` is fine at any time. */
@@ -21,7 +22,8 @@ struct mst_sha256 {
 };
 int mst_sha256_init(struct mst_sha256 *sha, struct mst_error *err);
 int mst_sha256_update(struct mst_sha256 *sha, const void *bytes, size_t count, struct mst_error *err);
-int mst_sha256_finish(struct mst_sha256 *sha, uint8_t ret_digest[static MST_SHA256_BYTES], struct mst_error *err);
+int mst_sha256_finish(struct mst_sha256 *sha, uint8_t ret_digest[static MST_SHA256_BYTES],
+                      struct mst_error *err);
 void mst_sha256_release(struct mst_sha256 *sha);
 
 /* RFC 2104 with SHA-256. */

@@ -23,7 +23,10 @@ struct mst_error {
     char text[MST_ERROR_TEXT_BYTES];
 };
 
-#define MST_ERROR_INIT {0}
+#define MST_ERROR_INIT                                                                                       \
+    {                                                                                                        \
+        0                                                                                                    \
+    }
 
 /* Exit codes shared by all programs (docs/architecture.md). */
 enum mst_exit {
@@ -53,8 +56,8 @@ int mst_error_errno(struct mst_error *err, int code, const char *format, ...)
 int mst_error_wrap(struct mst_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The exit status for a run-time error: 2, 3, 4 by the codes above, else 1. Errors met while options and input
- * files are read are 2 whatever their code: programs return MST_EXIT_USAGE for those themselves. */
+/* The exit status for a run-time error: 2, 3, 4 by the codes above, else 1. Errors met while options and
+ * input files are read are 2 whatever their code: programs return MST_EXIT_USAGE for those themselves. */
 int mst_exit_status(int code);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events: one JSON object a line on stdout, which Swarm serves to the operator as the service's log
- * (docs/events.md lists them). A line holds at most MST_EVENT_MAX_BYTES, goes out with one write(2), and never
- * carries a secret. */
+ * (docs/events.md lists them). A line holds at most MST_EVENT_MAX_BYTES, goes out with one write(2), and
+ * never carries a secret. */
 #ifndef MUSTER_EVENT_H
 #define MUSTER_EVENT_H
 
@@ -21,7 +21,8 @@ struct mst_event_sink {
 int mst_event_sink_init(struct mst_event_sink *sink, int fd, const char *slot, struct mst_error *err);
 void mst_event_sink_release(struct mst_event_sink *sink);
 
-/* A new object with "event", "t" and "slot" filled in; add to it with cJSON, then emit. NULL without memory. */
+/* A new object with "event", "t" and "slot" filled in; add to it with cJSON, then emit. NULL without memory.
+ */
 cJSON *mst_event_new(const struct mst_event_sink *sink, const char *name);
 /* Writes and deletes `event` (NULL: -ENOMEM). A reader that went away (-EPIPE) is the caller's to ignore. */
 int mst_event_emit(struct mst_event_sink *sink, cJSON *event);

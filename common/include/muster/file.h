@@ -11,17 +11,19 @@
 /* Read the whole file; its size must stay within ret_content->max_bytes (-EFBIG). Content is appended. */
 int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err);
 
-/* Write to a temporary name beside `path`, fsync, rename over it, fsync the folder. On an error nothing is left
- * behind and an older file stands as it was. `mode` as for open(2). */
-int mst_file_write_atomic(const char *path, const void *bytes, size_t count, unsigned mode, struct mst_error *err);
+/* Write to a temporary name beside `path`, fsync, rename over it, fsync the folder. On an error nothing is
+ * left behind and an older file stands as it was. `mode` as for open(2). */
+int mst_file_write_atomic(const char *path, const void *bytes, size_t count, unsigned mode,
+                          struct mst_error *err);
 
 /* The same in pieces: open, write to the descriptor at will, then commit or discard. */
 struct mst_file_writer {
-    int fd;              /* write here */
-    char *path;          /* final name, owned */
-    char *temporary;     /* owned */
+    int fd;          /* write here */
+    char *path;      /* final name, owned */
+    char *temporary; /* owned */
 };
-int mst_file_writer_open(struct mst_file_writer *writer, const char *path, unsigned mode, struct mst_error *err);
+int mst_file_writer_open(struct mst_file_writer *writer, const char *path, unsigned mode,
+                         struct mst_error *err);
 int mst_file_writer_commit(struct mst_file_writer *writer, struct mst_error *err); /* releases in any case */
 void mst_file_writer_discard(struct mst_file_writer *writer);                      /* fine after commit */
 

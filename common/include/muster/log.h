@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The programs' log, on stderr: one line an event, key=value or JSON. Libraries return errors and do not log,
- * except at debug level. The level and format are the one state per process that muster has; a line is written
- * with one write(2), so that lines of several threads do not mix. */
+ * except at debug level. The level and format are the one state per process that muster has; a line is
+ * written with one write(2), so that lines of several threads do not mix. */
 #ifndef MUSTER_LOG_H
 #define MUSTER_LOG_H
 
@@ -25,8 +25,8 @@ void mst_log(enum mst_log_level level, const char *module, const char *format, .
 int mst_log_failure(const char *module, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What a command-line program says last when it fails: "PROGRAM: TEXT" on stderr, whatever the level (as a JSON
- * line in JSON format). Returns `exit_status`. */
+/* What a command-line program says last when it fails: "PROGRAM: TEXT" on stderr, whatever the level (as a
+ * JSON line in JSON format). Returns `exit_status`. */
 int mst_fail(int exit_status, const struct mst_error *err);
 
 #endif

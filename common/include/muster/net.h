@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IPv4 and TCP, with a deadline on everything that can wait. Addresses are uint32_t in host byte order, so that
- * < orders them as people count them. All sockets are close-on-exec. Deadlines are mst_now_ns() values. */
+/* IPv4 and TCP, with a deadline on everything that can wait. Addresses are uint32_t in host byte order, so
+ * that < orders them as people count them. All sockets are close-on-exec. Deadlines are mst_now_ns() values.
+ */
 #ifndef MUSTER_NET_H
 #define MUSTER_NET_H
 
@@ -24,8 +25,10 @@ const char *mst_ipv4_text(uint32_t ipv4, char text[static MST_IPV4_TEXT_BYTES]);
 bool mst_cidr_contains(struct mst_cidr cidr, uint32_t ipv4);
 bool mst_cidr_overlaps(struct mst_cidr a, struct mst_cidr b);
 
-/* Listening non-blocking socket with SO_REUSEADDR; port 0 takes a free one, told in *ret_port (may be NULL). */
-int mst_tcp_listen(uint32_t ipv4, uint16_t port, int backlog, int *ret_fd, uint16_t *ret_port, struct mst_error *err);
+/* Listening non-blocking socket with SO_REUSEADDR; port 0 takes a free one, told in *ret_port (may be NULL).
+ */
+int mst_tcp_listen(uint32_t ipv4, uint16_t port, int backlog, int *ret_fd, uint16_t *ret_port,
+                   struct mst_error *err);
 
 /* Start a non-blocking connect; the caller polls for POLLOUT and asks mst_tcp_connect_result(). */
 int mst_tcp_connect_start(uint32_t ipv4, uint16_t port, int *ret_fd, struct mst_error *err);
@@ -34,7 +37,8 @@ int mst_tcp_connect_result(int fd); /* 0 or a negative errno */
 /* Connect and wait for it; the socket is non-blocking. -ETIMEDOUT at the deadline. */
 int mst_tcp_connect(uint32_t ipv4, uint16_t port, uint64_t deadline_ns, int *ret_fd, struct mst_error *err);
 
-/* Accept one connection, non-blocking and close-on-exec: a descriptor, or -EAGAIN and other negative errnos. */
+/* Accept one connection, non-blocking and close-on-exec: a descriptor, or -EAGAIN and other negative errnos.
+ */
 int mst_tcp_accept(int listen_fd, uint32_t *ret_ipv4, uint16_t *ret_port);
 
 /* No Nagle delay, keep-alive, and TCP_USER_TIMEOUT of `dead_ms` (0: leave the system's). */

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/log.h"
+
+#include "muster/buf.h"
+#include "muster/cleanup.h"
+#include "muster/clock.h"
+#include "muster/file.h"
+
+#include <cjson/cJSON.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LOG_MESSAGE_BYTES 2048
+#define LOG_LINE_BYTES    8192 /* a message whose every byte must be escaped still fits */
+
+static struct {
+    const char *program;
+    enum mst_log_level level;
+    enum mst_log_format format;
+} log_settings = {"muster", MST_LOG_INFO, MST_LOG_TEXT};
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+void mst_log_init(const char *program, enum mst_log_level level, enum mst_log_format format)
+{
+    log_settings.program = program;
+    log_settings.level = level;
+    log_settings.format = format;
+}
+
+/* Quote as logfmt readers expect it; control characters never reach the terminal. */
+static void append_quoted(struct mst_buf *line, const char *text)
+{
+    (void)mst_buf_append_text(line, "\"");
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            (void)mst_buf_printf(line, "\\%c", *c);
+        else if (*c == '\n')
+            (void)mst_buf_append_text(line, "\\n");
+        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            (void)mst_buf_printf(line, "\\x%02x", (unsigned)(unsigned char)*c);
+        else
+            (void)mst_buf_append(line, c, 1);
+    }
+    (void)mst_buf_append_text(line, "\"");
+}
+
+static void append_json(struct mst_buf *line, const char *utc, const char *level, const char *module,
+                        const char *message)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "time", utc);
+    cJSON_AddStringToObject(json, "level", level);
+    cJSON_AddStringToObject(json, "program", log_settings.program);
+    cJSON_AddStringToObject(json, "module", module);
+    cJSON_AddStringToObject(json, "msg", message);
+    mst_cleanup(mst_freep) char *text = cJSON_PrintUnformatted(json);
+    if (text)
+        (void)mst_buf_append_text(line, text);
+    cJSON_Delete(json);
+}
+
+/* A line that cannot be built or written is lost: there is nobody left to tell. */
+static void write_line(const char *level, const char *module, const char *message)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf line = MST_BUF_INIT(LOG_LINE_BYTES);
+    char utc[MST_UTC_TEXT_BYTES];
+    mst_utc_text(mst_wall_s(), utc);
+    if (log_settings.format == MST_LOG_JSON) {
+        append_json(&line, utc, level, module, message);
+    } else {
+        (void)mst_buf_printf(&line, "time=%s level=%s program=%s module=%s msg=", utc, level,
+                             log_settings.program, module);
+        append_quoted(&line, message);
+    }
+    (void)mst_buf_append_text(&line, "\n");
+    (void)mst_write_all(STDERR_FILENO, mst_buf_text(&line), line.count);
+}
+
+void mst_log(enum mst_log_level level, const char *module, const char *format, ...)
+{
+    if (level > log_settings.level)
+        return;
+    char message[LOG_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    write_line(level_names[level], module, message);
+}
+
+int mst_log_failure(const char *module, int code, const char *format, ...)
+{
+    char message[LOG_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    write_line(level_names[MST_LOG_ERROR], module, message);
+    return code;
+}
+
+int mst_fail(int exit_status, const struct mst_error *err)
+{
+    if (log_settings.format == MST_LOG_JSON)
+        write_line(level_names[MST_LOG_ERROR], "main", err->text);
+    else
+        (void)fprintf(stderr, "%s: %s\n", log_settings.program, err->text);
+    return exit_status;
+}
