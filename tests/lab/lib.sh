@@ -108,13 +108,15 @@ lab_use_image() {
     fi
 }
 
-# A small image in NODE's engine (PROGRAM of this machine and its libraries), for tests of the lab itself.
+# tiny_image SOCKET TAG: this machine's `sleep` and its libraries as an image, for tests of the lab itself.
 tiny_image() {
-    local name=$1 tag=$2 program stage=$test_folder/tiny
-    program=$(type -P "${3:-sleep}")
+    local socket=$1 tag=$2 program stage=$test_folder/tiny
+    program=$(type -P sleep)
     if [[ ! -d $stage ]]; then
         mkdir -p "$stage"
         { echo "$program"; ldd "$program" | grep -o '/[^ ]*'; } | tar -C / -chf - -T - 2>/dev/null | tar -C "$stage" -xf -
     fi
-    tar -C "$stage" -cf - . | DOCKER_HOST=unix://$MUSTER_LAB_DIR/nodes/$name/docker.sock "${MUSTER_DOCKER:-docker}" import - "$tag" >/dev/null
+    tar -C "$stage" -cf - . | "${MUSTER_DOCKER:-docker}" -H "unix://$socket" import - "$tag" >/dev/null
 }
+
+node_socket() { echo "$MUSTER_LAB_DIR/nodes/$1/docker.sock"; }

@@ -119,7 +119,7 @@ expect_status 7
 expect_equal "$output" 'two  words' argument
 
 step "a running container, a process in a node: down takes all of it"
-tiny_image node1 tiny:1
+tiny_image "$(node_socket node1)" tiny:1
 run 30 "$MUSTER_DOCKER" run -d --name sleeper tiny:1 sleep 1000
 expect_status 0
 "$lab" exec node2 sleep 1000 &
@@ -138,7 +138,7 @@ run 60 "$lab" up -n 2
 expect_status 0
 remember_namespaces
 eval "$("$lab" env)"
-tiny_image node1 tiny:1
+tiny_image "$(node_socket node1)" tiny:1
 run 30 "$MUSTER_DOCKER" run -d tiny:1 sleep 1000
 expect_status 0
 output=$(traces) # what is looked for after `down` is really seen before it
