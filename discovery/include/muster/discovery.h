@@ -26,8 +26,9 @@
 #define DISCOVERY_MAC_TEXT_BYTES       sizeof "02:42:0a:0a:00:03"
 #define DISCOVERY_PORT                 7070
 #define DISCOVERY_ARP_MIN_PREFIX       16 /* the largest subnet that is swept by ARP, */
-#define DISCOVERY_TCP_MIN_PREFIX       22 /* and by TCP: each silent address holds a slot in the neighbour table \
-                                           */
+#define DISCOVERY_TCP_MIN_PREFIX                                                                             \
+    22 /* and by TCP: each silent address holds a slot in the neighbour table                                \
+        */
 #define DISCOVERY_MAX_PREFIX 30
 
 /* One IPv4 address of one interface: an interface with two of them is listed twice. */

@@ -74,7 +74,7 @@ const char *discovery_reason_text(enum discovery_reason reason);
 /* Worth another try by itself: FULL, BUSY, CLOSED. */
 bool discovery_reason_may_pass(enum discovery_reason reason);
 
-/* Who somebody is. Names are printable ASCII without spaces. */
+/* Who somebody is. Names are letters, digits, '.', '_' and '-', and do not start with '.' or '-'. */
 struct discovery_identity {
     char cluster[DISCOVERY_CLUSTER_BYTES];            /* not empty */
     char slot[DISCOVERY_SLOT_BYTES];                  /* not empty; "w1.1", or a host's name */
@@ -200,7 +200,7 @@ struct discovery_frames {
     uint8_t send_key[MST_SHA256_BYTES], receive_key[MST_SHA256_BYTES]; /* secret */
     uint64_t send_counter, receive_counter;
     struct mst_buf in;
-    size_t in_done; /* bytes of `in` that belong to the frame handed out last */
+    size_t in_done; /* bytes of `in` that belong to frames handed out already */
     bool broken;
 };
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words for what a sweep found. */
+#include "muster/cleanup.h"
+#include "muster/discovery.h"
+
+#include <stdio.h>
+
+const char *discovery_method_text(enum discovery_method method)
+{
+    return method == DISCOVERY_METHOD_ARP ? "arp" : "tcp";
+}
+
+const char *discovery_port_state_text(enum discovery_port_state state)
+{
+    static const char *const texts[] = {
+        [DISCOVERY_PORT_UNKNOWN] = "unknown",
+        [DISCOVERY_PORT_OPEN] = "open",
+        [DISCOVERY_PORT_CLOSED] = "closed",
+        [DISCOVERY_PORT_SILENT] = "silent",
+    };
+    return (size_t)state < MST_ARRAY_COUNT(texts) ? texts[state] : "unknown";
+}
+
+const char *discovery_mac_text(const uint8_t mac[static DISCOVERY_MAC_BYTES],
+                               char text[static DISCOVERY_MAC_TEXT_BYTES])
+{
+    (void)snprintf(text, DISCOVERY_MAC_TEXT_BYTES, "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)mac[0],
+                   (unsigned)mac[1], (unsigned)mac[2], (unsigned)mac[3], (unsigned)mac[4], (unsigned)mac[5]);
+    return text;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who somebody is: checks on names and keys, and the reasons' texts. */
+#include "muster/cleanup.h"
+#include "muster/file.h"
+#include "muster/hello.h"
+
+#include <string.h>
+
+/* As stack, service and host names are: they become parts of file names, XML and log lines elsewhere. */
+static bool name_is_fit(const char *name, size_t field_bytes)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const size_t count = strnlen(name, field_bytes);
+    return count > 0 && count < field_bytes && name[0] != '.' && name[0] != '-' &&
+           strspn(name, allowed) == count;
+}
+
+int discovery_identity_check(const struct discovery_identity *identity, struct mst_error *err)
+{
+    static const char rule[] = "is not a name of letters, digits, '.', '_' and '-', at most";
+    if (!name_is_fit(identity->cluster, sizeof identity->cluster))
+        return mst_error_set(err, -EINVAL, "cluster '%.*s' %s %zu characters", DISCOVERY_CLUSTER_BYTES,
+                             identity->cluster, rule, sizeof identity->cluster - 1);
+    if (!name_is_fit(identity->slot, sizeof identity->slot))
+        return mst_error_set(err, -EINVAL, "slot '%.*s' %s %zu characters", DISCOVERY_SLOT_BYTES,
+                             identity->slot, rule, sizeof identity->slot - 1);
+    if (identity->role < DISCOVERY_ROLE_WORKER || identity->role > DISCOVERY_ROLE_PROBE)
+        return mst_error_set(err, -EINVAL, "slot '%s': role %d is unknown", identity->slot,
+                             (int)identity->role);
+    /* Others will dial a worker at the address that it names. */
+    if (identity->role == DISCOVERY_ROLE_WORKER && (identity->ipv4 == 0 || identity->port == 0))
+        return mst_error_set(err, -EINVAL, "slot '%s': a worker without an address", identity->slot);
+    return 0;
+}
+
+int discovery_key_read(const char *path, struct discovery_key *ret_key, struct mst_error *err)
+{
+    struct mst_buf content = MST_BUF_INIT(DISCOVERY_KEY_MAX_BYTES + 1);
+    int r = mst_file_read(path, &content, err);
+    if (r == 0 && (content.count < DISCOVERY_KEY_MIN_BYTES || content.count > DISCOVERY_KEY_MAX_BYTES))
+        r = mst_error_set(err, -EINVAL, "key file '%s': %zu bytes, where %d to %d are needed", path,
+                          content.count, DISCOVERY_KEY_MIN_BYTES, DISCOVERY_KEY_MAX_BYTES);
+    else if (r < 0)
+        r = mst_error_wrap(err, r, "key file");
+    if (r == 0) {
+        *ret_key = (struct discovery_key){.count = content.count};
+        memcpy(ret_key->bytes, content.bytes, content.count);
+    }
+    if (content.bytes)
+        mst_forget(content.bytes, content.capacity);
+    mst_buf_release(&content);
+    return r;
+}
+
+void discovery_key_forget(struct discovery_key *key)
+{
+    mst_forget(key, sizeof *key);
+}
+
+const char *discovery_reason_text(enum discovery_reason reason)
+{
+    static const struct {
+        enum discovery_reason reason;
+        const char *text;
+    } texts[] = {
+        {DISCOVERY_REASON_NONE, "no fault"},
+        {DISCOVERY_REASON_VERSION, "it speaks another version of the protocol"},
+        {DISCOVERY_REASON_CLUSTER, "it belongs to another cluster"},
+        {DISCOVERY_REASON_KEY, "its key is not ours"},
+        {DISCOVERY_REASON_INSECURE, "one side has a key and the other runs with --insecure"},
+        {DISCOVERY_REASON_SELF, "the connection leads back to ourselves"},
+        {DISCOVERY_REASON_FULL, "it has too many unauthenticated connections at the moment"},
+        {DISCOVERY_REASON_FORMAT, "a field of the message makes no sense"},
+        {DISCOVERY_REASON_ROLE, "this role or purpose is not served there"},
+        {DISCOVERY_REASON_JOB, "its job is another one"},
+        {DISCOVERY_REASON_BUSY, "it is busy"},
+        {DISCOVERY_REASON_CLOSING, "it is about to leave"},
+        {DISCOVERY_REASON_FENCED, "a newer process of this slot is known"},
+        {DISCOVERY_REASON_FOREIGN, "it is no muster agent"},
+        {DISCOVERY_REASON_CLOSED, "it closed the connection"},
+        {DISCOVERY_REASON_TAMPERED, "a message was altered or repeated on its way"},
+    };
+    for (size_t i = 0; i < MST_ARRAY_COUNT(texts); i++)
+        if (texts[i].reason == reason)
+            return texts[i].text;
+    return "it refused for a reason unknown here";
+}
+
+bool discovery_reason_may_pass(enum discovery_reason reason)
+{
+    return reason == DISCOVERY_REASON_FULL || reason == DISCOVERY_REASON_BUSY ||
+           reason == DISCOVERY_REASON_CLOSED;
+}
