@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Engine knows about a container, out of its inspect reply. */
+#ifndef MONITORING_CONTAINER_H
+#define MONITORING_CONTAINER_H
+
+#include "muster/monitor.h"
+
+#include <cjson/cJSON.h>
+
+/* 64 lower-case hex digits: what becomes part of a path must look like one. */
+bool container_id_is_valid(const char *id);
+
+/* -EBADMSG when a field is missing that every engine gives. pid 0 says that the container does not run. */
+int container_from_inspect(const cJSON *inspect, struct monitor_container *ret_container,
+                           struct mst_error *err);
+
+#endif

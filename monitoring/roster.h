@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The running containers, kept by what the Engine tells: events, lists and inspect replies. No I/O with the
+ * Engine in here (follow.c does that): what must be asked is kept as wishes, so all of it can be tested from
+ * stored replies.
+ *
+ * The events stream is opened for a time before the list is asked for, so an event may tell what the list had
+ * already: everything here may be told twice, and the order of events decides. */
+#ifndef MONITORING_ROSTER_H
+#define MONITORING_ROSTER_H
+
+#include "muster/buf.h"
+#include "muster/monitor.h"
+#include "target.h"
+
+#include <cjson/cJSON.h>
+
+#define ROSTER_MAX                                                                                           \
+    4096 /* containers on one node, and ids to be inspected; the rest waits for the next list */
+
+struct roster {
+    struct monitor_paths paths; /* borrowed */
+    struct target **targets;    /* owned; in the order in which they came */
+    size_t count, capacity;
+    char (*wishes)[MONITOR_ID_BYTES]; /* to be inspected */
+    size_t wish_count, wish_capacity;
+    bool needs_list;        /* something was missed: ask for the list */
+    struct mst_buf scratch; /* for reading files */
+};
+
+void roster_init(struct roster *roster, const struct monitor_paths *paths);
+void roster_release(struct roster *roster);
+
+/* One line of GET /events. -EBADMSG for what is not an event. */
+int roster_event(struct roster *roster, const char *line, size_t bytes, struct mst_error *err);
+
+/* GET /containers/json: forgets what is not in it and wishes to inspect what is new, or all with `again`,
+ * which is for after a time without events. -EBADMSG: nothing changed. */
+int roster_list(struct roster *roster, const cJSON *list, bool again, struct mst_error *err);
+
+/* Takes a wish out. False when there is none. */
+bool roster_next_wish(struct roster *roster, char ret_id[static MONITOR_ID_BYTES]);
+
+/* The reply to a wish; NULL: the Engine does not know the container. Opens its files. -ENOENT when it runs
+ * but cannot be seen, -EBADMSG, -ENOMEM, -EMFILE: it is not sampled then. */
+int roster_inspected(struct roster *roster, const char *id, const cJSON *inspect, struct mst_error *err);
+
+/* It has gone: close its files. Unknown ids are fine. */
+void roster_forget(struct roster *roster, const char *id);
+
+/* NULL when it is not sampled. */
+struct target *roster_find(const struct roster *roster, const char *id);
+
+#endif
