@@ -83,7 +83,7 @@ const uint8_t *trainer_dataset_digest(const struct trainer_dataset *dataset);
  *                 {"type": "dense", "units": 128, "activation": "relu"},
  *                 {"type": "dense", "units": 10}]}
  *
- * Layers may carry a "name"; the default is type and running number ("dense1"). Parameters are named
+ * Layers may carry a "name"; the default is type and running number ("dense_1"). Parameters are named
  * "<layer>.weight" and "<layer>.bias". Layouts are Keras's: samples are row, column, channel; conv2d weights
  * (kernel row, kernel column, channel in, filter); dense weights (in, out). */
 struct trainer_model;

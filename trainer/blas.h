@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The three products that layers need, over row-order matrices without gaps unless said, through OpenBLAS's
+ * sgemm. `beta` 0 sets c (whatever it held, NaN too), 1 adds to it. */
+#ifndef TRAINER_BLAS_H
+#define TRAINER_BLAS_H
+
+#include <cblas.h>
+#include <stddef.h>
+
+/* c (m, n) = a (m, k) b (k, n) + beta c */
+static inline void blas_multiply(size_t m, size_t n, size_t k, const float *a, const float *b, float beta,
+                                 float *c)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f, a,
+                (blasint)k, b, (blasint)n, beta, c, (blasint)n);
+}
+
+/* c (m, n) = a^T b + beta c, a (k, m) with rows of a_stride floats, b (k, n) */
+static inline void blas_multiply_at(size_t m, size_t n, size_t k, const float *a, size_t a_stride,
+                                    const float *b, float beta, float *c)
+{
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f, a,
+                (blasint)a_stride, b, (blasint)n, beta, c, (blasint)n);
+}
+
+/* c (m, n) = a b^T + beta c, a (m, k), b (n, k) */
+static inline void blas_multiply_bt(size_t m, size_t n, size_t k, const float *a, const float *b, float beta,
+                                    float *c)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f, a,
+                (blasint)k, b, (blasint)k, beta, c, (blasint)n);
+}
+
+#endif

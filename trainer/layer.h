@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A layer is a fixed description (struct trainer_layer, made by the model reader) and a row of callbacks that
+ * do its arithmetic in memory that others planned. Layers hold no state, allocate nothing, and know nothing
+ * of other layers, of the loss or of the network; one description serves any number of threads.
+ *
+ * To add a layer: a file with its `struct trainer_layer_ops`, its settings in the union below, and its name
+ * in the table in layer.c. */
+#ifndef TRAINER_LAYER_H
+#define TRAINER_LAYER_H
+
+#include "muster/trainer.h"
+#include "rng.h"
+
+#include <cjson/cJSON.h>
+
+struct trainer_layer;
+
+/* A parameter tensor: `offset` floats into the parameter arena, and the same into the gradient arena. */
+struct trainer_tensor {
+    const char *role; /* "weight", "bias" */
+    struct trainer_shape shape;
+    size_t offset;
+    /* Glorot uniform: U(-a, a), a = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, AISTATS 2010); fan_in 0:
+     * zeros */
+    size_t fan_in, fan_out;
+};
+#define TRAINER_LAYER_MAX_TENSORS 4
+
+/* One pass over a batch. Batches are the first, slowest dim of every x, y, dx, dy. */
+struct trainer_pass {
+    size_t batch;
+    bool accumulate; /* add to the gradients instead of setting them: a worker's second shard in a step */
+    float *scratch;  /* as many floats as the layer's scratch_floats() asked for */
+    /* Called when gradients [offset, offset + count) of the arena will not change any more in this step, from
+     * the end of the arena towards its start. NULL: nobody is interested. */
+    void (*gradient_ready)(void *context, size_t offset, size_t count);
+    void *context;
+};
+
+struct trainer_layer_ops {
+    const char *type;
+    const char *const *keys; /* of the JSON object, besides "type" and "name"; ends with NULL */
+    /* Read the settings, check them against layer->in, fill layer->out and layer->tensors (shapes and fans).
+     * `where` names file and layer for errors. */
+    int (*configure)(struct trainer_layer *layer, const cJSON *json, const char *where,
+                     struct mst_error *err);
+    bool
+        aliases; /* y is x and dx is dy: the layer only sees them in another shape; no forward, no backward */
+    size_t (*scratch_floats)(const struct trainer_layer *layer, size_t batch); /* NULL: none */
+    /* x (batch x in), y (batch x out); params is the whole arena. */
+    void (*forward)(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
+                    const float *x, float *y);
+    /* From dy, the gradient of the loss by y (may be overwritten), to dx (NULL: not wanted) and to the
+     * layer's part of `grads` (the whole arena). */
+    void (*backward)(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
+                     const float *x, const float *y, float *dy, float *dx, float *grads);
+};
+
+#define TRAINER_LAYER_NAME_BYTES 64
+struct trainer_layer {
+    const struct trainer_layer_ops *ops;
+    char name[TRAINER_LAYER_NAME_BYTES];
+    struct trainer_shape in, out;
+    struct trainer_tensor tensors[TRAINER_LAYER_MAX_TENSORS];
+    size_t tensor_count;
+    bool relu; /* "activation": "relu", fused into the layer */
+    union {
+        struct {
+            size_t kernel_rows, kernel_columns;
+        } conv2d;
+    } settings;
+};
+
+/* NULL when there is no such type. */
+const struct trainer_layer_ops *trainer_layer_find(const char *type);
+extern const struct trainer_layer_ops trainer_layer_conv2d, trainer_layer_dense, trainer_layer_flatten,
+    trainer_layer_relu;
+
+/* For configure(): a whole number in [1, max], and "activation" ("relu" or "linear", the default). */
+int trainer_layer_size(const cJSON *json, const char *key, size_t max, const char *where, size_t *ret_size,
+                       struct mst_error *err);
+int trainer_layer_activation(struct trainer_layer *layer, const cJSON *json, const char *where,
+                             struct mst_error *err);
+/* Add a tensor; shape is given as `count` dims. */
+void trainer_layer_add_tensor(struct trainer_layer *layer, const char *role, size_t count, const size_t *dims,
+                              size_t fan_in, size_t fan_out);
+
+/* Initial values of all of a layer's tensors; `number` is that of its first tensor in the model. */
+void trainer_layer_fill(const struct trainer_layer *layer, uint64_t seed, uint32_t number, float *params);
+
+/* "28 x 28 x 1" */
+#define TRAINER_SHAPE_TEXT_BYTES 96
+const char *trainer_shape_text(const struct trainer_shape *shape, char text[static TRAINER_SHAPE_TEXT_BYTES]);
+
+/* Tell pass->gradient_ready, if there is one. */
+static inline void trainer_pass_ready(const struct trainer_pass *pass, size_t offset, size_t count)
+{
+    if (pass->gradient_ready)
+        pass->gradient_ready(pass->context, offset, count);
+}
+
+#endif

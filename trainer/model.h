@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRAINER_MODEL_H
+#define TRAINER_MODEL_H
+
+#include "layer.h"
+
+#define TRAINER_MODEL_NAME_BYTES 64
+
+struct trainer_model {
+    char name[TRAINER_MODEL_NAME_BYTES];
+    struct trainer_shape input;
+    size_t layer_count;
+    struct trainer_layer *layers; /* owned */
+    size_t parameters;            /* floats in all; tensors lie in the arena in order, without holes */
+};
+
+/* SHA-256 over what the model computes: types, shapes and settings, not names or white space. */
+int trainer_model_digest(const struct trainer_model *model, uint8_t ret_digest[static MST_SHA256_BYTES],
+                         struct mst_error *err);
+
+#endif
