@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One block of floats from which buffers are cut while the plan is made; it is allocated once, when all are
+ * known. */
+#ifndef TRAINER_ARENA_H
+#define TRAINER_ARENA_H
+
+#include "muster/error.h"
+
+#include <stddef.h>
+
+/* Zeroed, on a cache line's start; large blocks ask the kernel for huge pages, which saves the products of
+ * large matrices some waiting on page tables. NULL without memory. free() releases it. */
+float *trainer_floats_new(size_t count);
+
+/* Buffers start on cache lines: counts are rounded up to 16 floats. */
+static inline size_t trainer_floats_round(size_t count)
+{
+    return (count + 15) & ~(size_t)15;
+}
+
+#endif

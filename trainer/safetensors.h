@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors files (https://github.com/huggingface/safetensors, "Format"): the header's length as u64, a
+ * JSON object of that length, then the tensors' bytes; all little-endian. The object names each tensor with
+ * its dtype, shape and [begin, end) in the data, and may hold strings in "__metadata__". Here all tensors are
+ * F32 and lie one behind the other, in the order of the list, without holes. */
+#ifndef TRAINER_SAFETENSORS_H
+#define TRAINER_SAFETENSORS_H
+
+#include "muster/trainer.h"
+
+#include <cjson/cJSON.h>
+
+#define SAFETENSORS_MAX_HEADER_BYTES 1048576
+#define SAFETENSORS_NAME_BYTES       128
+
+struct safetensors_entry {
+    char name[SAFETENSORS_NAME_BYTES];
+    struct trainer_shape shape;
+};
+
+/* Write the file whole or not at all. `metadata` is an object of strings (borrowed). `values` are those of
+ * all entries, one behind the other. */
+int safetensors_write(const char *path, const struct safetensors_entry *entries, size_t entry_count,
+                      const float *values, const cJSON *metadata, uint64_t *ret_bytes, struct mst_error *err);
+
+/* Read a file that must hold exactly these entries, of these shapes, in any order; `values` as above.
+ * -EBADMSG says what is not as it should be, and `values` is then undefined. *ret_metadata (may be NULL) is
+ * an object for cJSON_Delete(), empty where the file has none. */
+int safetensors_read(const char *path, const struct safetensors_entry *entries, size_t entry_count,
+                     float *values, cJSON **ret_metadata, struct mst_error *err);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/trainer.h"
+
+#include "arena.h"
+#include "kernels.h"
+#include "muster/clock.h"
+#include "trainer_state.h"
+
+#include <assert.h>
+#include <cblas.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A part of the job's key: workers whose frames or arithmetic differ must not meet. */
+#define TRAINER_PROTOCOL 1
+
+/* The update is applied in pieces of this many floats: what is read and written stays in the second-level
+ * cache. */
+#define UPDATE_PIECE_FLOATS 65536
+
+static int check_data(const struct trainer_config *config, const struct trainer_dataset *set,
+                      const char *name, struct mst_error *err)
+{
+    char has[TRAINER_SHAPE_TEXT_BYTES], wants[TRAINER_SHAPE_TEXT_BYTES];
+    const struct trainer_model *model = config->model;
+
+    if (!trainer_shape_equal(&set->shape, &model->input))
+        return mst_error_set(err, -EINVAL, "model '%s' takes %s, the %s data is %s", model->name,
+                             trainer_shape_text(&model->input, wants), name,
+                             trainer_shape_text(&set->shape, has));
+    if (set->classes > trainer_model_classes(model))
+        return mst_error_set(err, -EINVAL, "model '%s' has %zu outputs, the %s data %zu classes", model->name,
+                             trainer_model_classes(model), name, set->classes);
+    return 0;
+}
+
+static int check_config(const struct trainer_config *config, struct mst_error *err)
+{
+    int r = check_data(config, config->train, "training", err);
+    if (r >= 0 && config->test)
+        r = check_data(config, config->test, "test", err);
+    if (r < 0)
+        return r;
+    if (config->batch < 1 || config->batch > TRAINER_MAX_BATCH)
+        return mst_error_set(err, -EINVAL, "batch of %" PRIu32 ", expected 1 to %d", config->batch,
+                             TRAINER_MAX_BATCH);
+    if (config->shards < 1 || config->shards > TRAINER_MAX_WORLD)
+        return mst_error_set(err, -EINVAL, "%" PRIu32 " shards, expected 1 to %d", config->shards,
+                             TRAINER_MAX_WORLD);
+    if (!(config->lr > 0) || !isfinite(config->lr))
+        return mst_error_set(err, -EINVAL, "learning rate %g, expected a number above 0", config->lr);
+    if (!(config->momentum >= 0 && config->momentum < 1))
+        return mst_error_set(err, -EINVAL, "momentum %g, expected 0 or more and below 1", config->momentum);
+    if (config->steps_per_epoch < 1 || config->epochs < 1)
+        return mst_error_set(err, -EINVAL,
+                             "%" PRIu32 " epochs of %" PRIu32 " steps, expected at least 1 of each",
+                             config->epochs, config->steps_per_epoch);
+    if (config->threads > TRAINER_MAX_THREADS)
+        return mst_error_set(err, -EINVAL, "%" PRIu32 " threads, expected at most %d", config->threads,
+                             TRAINER_MAX_THREADS);
+    return 0;
+}
+
+int trainer_config_digest(const struct trainer_config *config, uint8_t ret_digest[static MST_SHA256_BYTES],
+                          struct mst_error *err)
+{
+    struct {
+        uint64_t protocol, batch, shards, steps_per_epoch, epochs, seed;
+        double lr, momentum;
+        uint8_t model[MST_SHA256_BYTES], train[MST_SHA256_BYTES], test[MST_SHA256_BYTES];
+    } all = {
+        .protocol = TRAINER_PROTOCOL,
+        .batch = config->batch,
+        .shards = config->shards,
+        .steps_per_epoch = config->steps_per_epoch,
+        .epochs = config->epochs,
+        .seed = config->seed,
+        .lr = config->lr,
+        .momentum = config->momentum,
+    };
+    static_assert(sizeof all == 8 * 8 + 3 * MST_SHA256_BYTES, "no padding, whose bytes would not be defined");
+
+    const int r = trainer_model_digest(config->model, all.model, err);
+    if (r < 0)
+        return r;
+    memcpy(all.train, config->train->digest, sizeof all.train);
+    if (config->test)
+        memcpy(all.test, config->test->digest, sizeof all.test);
+    return mst_sha256(&all, sizeof all, ret_digest, err);
+}
+
+static int allocate(struct trainer *trainer, struct mst_error *err)
+{
+    const size_t count = trainer->count;
+    bool complete = true;
+
+    for (size_t i = 0; i < 2; i++) {
+        trainer->parameters[i] = trainer_floats_new(count);
+        complete = complete && trainer->parameters[i];
+        if (trainer->config.momentum > 0) {
+            trainer->velocity[i] = trainer_floats_new(count);
+            complete = complete && trainer->velocity[i];
+        }
+    }
+    trainer->gradients = trainer_floats_new(count + TRAINER_TAIL_FLOATS);
+    trainer->samples = calloc(trainer->config.batch, sizeof *trainer->samples);
+    trainer->labels = calloc(trainer->config.batch, sizeof *trainer->labels);
+    if (!complete || !trainer->gradients || !trainer->samples || !trainer->labels)
+        return mst_error_set(err, -ENOMEM, "no memory for %zu parameters", count);
+    int r = trainer_network_init(&trainer->network, trainer->config.model, trainer->config.batch, err);
+    if (r >= 0)
+        r = trainer_order_init(&trainer->order, trainer->config.seed, trainer->config.train->count, err);
+    return r;
+}
+
+static void fill_parameters(struct trainer *trainer)
+{
+    const struct trainer_model *model = trainer->config.model;
+    uint32_t number = 0;
+
+    for (size_t i = 0; i < model->layer_count; i++) {
+        trainer_layer_fill(&model->layers[i], trainer->config.seed, number, trainer->parameters[0]);
+        number += (uint32_t)model->layers[i].tensor_count;
+    }
+}
+
+int trainer_new(const struct trainer_config *config, struct trainer **ret_trainer, struct mst_error *err)
+{
+    int r = check_config(config, err);
+    if (r < 0)
+        return r;
+    struct trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer)
+        return mst_error_set(err, -ENOMEM, "no memory for a trainer");
+    trainer->config = *config;
+    trainer->world = 1;
+    trainer->count = config->model->parameters;
+    r = allocate(trainer, err);
+    if (r < 0) {
+        trainer_free(trainer);
+        return r;
+    }
+    fill_parameters(trainer);
+    openblas_set_num_threads((int)(config->threads > 0 ? config->threads : trainer_threads_available()));
+    *ret_trainer = trainer;
+    return 0;
+}
+
+void trainer_free(struct trainer *trainer)
+{
+    if (!trainer)
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        free(trainer->parameters[i]);
+        free(trainer->velocity[i]);
+    }
+    free(trainer->gradients);
+    free(trainer->samples);
+    free(trainer->labels);
+    trainer_network_release(&trainer->network);
+    trainer_order_release(&trainer->order);
+    free(trainer);
+}
+
+int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *exchange, struct mst_error *err)
+{
+    if (exchange && exchange->world > trainer->config.shards)
+        return mst_error_set(err, -EINVAL,
+                             "%" PRIu32 " workers for %" PRIu32 " shards: some would have nothing to do",
+                             exchange->world, trainer->config.shards);
+    trainer->exchange = exchange && exchange->world > 1 ? exchange : NULL;
+    trainer->rank = exchange ? exchange->rank : 0;
+    trainer->world = exchange ? exchange->world : 1;
+    return 0;
+}
+
+/* struct trainer_sum.landed: the mean gradient of [offset, offset + count) is known; write the next
+ * parameters. */
+static void update(void *context, size_t offset, size_t count)
+{
+    struct trainer *trainer = context;
+    const size_t current = trainer->current, next = 1 - current;
+    const float lr = (float)trainer->config.lr, momentum = (float)trainer->config.momentum;
+    const size_t end = offset + count < trainer->count ? offset + count : trainer->count;
+
+    for (size_t first = offset; first < end; first += UPDATE_PIECE_FLOATS) {
+        const size_t n = end - first < UPDATE_PIECE_FLOATS ? end - first : UPDATE_PIECE_FLOATS;
+        if (trainer->velocity[0])
+            kernel_sgd_momentum(n, lr, momentum, trainer->parameters[current] + first,
+                                trainer->gradients + first, trainer->velocity[current] + first,
+                                trainer->velocity[next] + first, trainer->parameters[next] + first);
+        else
+            kernel_sgd(n, lr, trainer->parameters[current] + first, trainer->gradients + first,
+                       trainer->parameters[next] + first);
+    }
+}
+
+/* struct trainer_pass.gradient_ready. Backward cannot stop half-way: the first error is kept for after it. */
+static void gradient_ready(void *context, size_t offset, size_t count)
+{
+    struct trainer *trainer = context;
+
+    if (!trainer->exchange)
+        update(trainer, offset, count);
+    else if (trainer->exchange_error.code == 0)
+        (void)trainer->exchange->ops->ready(trainer->exchange, offset, count, &trainer->exchange_error);
+}
+
+/* Forward and backward over one of this worker's shards. Gradients come out divided by the samples of all
+ * workers, so that their sum is the mean. */
+static void run_shard(struct trainer *trainer, uint32_t shard, struct trainer_loss *ret_sum)
+{
+    const struct trainer_config *config = &trainer->config;
+    const float *params = trainer->parameters[trainer->current];
+    const size_t classes = trainer_model_classes(config->model);
+    const bool first = shard == trainer->rank, last = shard + trainer->world >= config->shards;
+    float *tail = trainer->gradients + trainer->count;
+
+    trainer_order_batch(&trainer->order, trainer->step, config->shards, shard, config->batch,
+                        trainer->samples);
+    trainer_dataset_gather(config->train, trainer->samples, config->batch, trainer->network.input,
+                           trainer->labels);
+    const float *logits = trainer_network_forward(&trainer->network, params, config->batch);
+    const float scale = 1.0f / ((float)config->batch * (float)config->shards);
+    const struct trainer_loss loss = trainer_loss_softmax(config->batch, classes, logits, trainer->labels,
+                                                          scale, trainer->network.gradients[0]);
+    ret_sum->sum += loss.sum;
+    ret_sum->correct += loss.correct;
+    if (last) {
+        tail[TRAINER_TAIL_LOSS] = (float)ret_sum->sum;
+        tail[TRAINER_TAIL_CORRECT] = (float)ret_sum->correct;
+        gradient_ready(trainer, trainer->count, TRAINER_TAIL_FLOATS);
+    }
+    const struct trainer_pass pass = {
+        .batch = config->batch,
+        .accumulate = !first,
+        .gradient_ready = last ? gradient_ready : NULL,
+        .context = trainer,
+    };
+    trainer_network_backward(&trainer->network, params, &pass, trainer->gradients);
+}
+
+/* All of this worker's shards, and the exchange around them. */
+static int run_shards(struct trainer *trainer, struct trainer_exchange_stats *ret_stats,
+                      struct mst_error *err)
+{
+    struct trainer_exchange *exchange = trainer->exchange;
+    struct trainer_loss loss = {0};
+
+    trainer->exchange_error = (struct mst_error)MST_ERROR_INIT;
+    if (exchange) {
+        const struct trainer_sum sum = {
+            .step = trainer->step,
+            .values = trainer->gradients,
+            .count = trainer->count + TRAINER_TAIL_FLOATS,
+            .landed = update,
+            .context = trainer,
+        };
+        const int r = exchange->ops->begin(exchange, &sum, err);
+        if (r < 0)
+            return r;
+    }
+    for (uint32_t shard = trainer->rank; shard < trainer->config.shards; shard += trainer->world)
+        run_shard(trainer, shard, &loss);
+    if (trainer->exchange_error.code < 0)
+        return mst_error_set(err, trainer->exchange_error.code, "%s", trainer->exchange_error.text);
+    return exchange ? exchange->ops->finish(exchange, ret_stats, err) : 0;
+}
+
+int trainer_step(struct trainer *trainer, struct trainer_step_stats *ret_stats, struct mst_error *err)
+{
+    const uint64_t start_ns = mst_now_ns();
+    const uint64_t samples = (uint64_t)trainer->config.batch * trainer->config.shards;
+    const float *tail = trainer->gradients + trainer->count;
+    struct trainer_exchange_stats exchanged = {0};
+
+    const int r = run_shards(trainer, &exchanged, err);
+    if (r < 0)
+        return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
+    if (!isfinite(tail[TRAINER_TAIL_LOSS]))
+        return mst_error_set(err, -ERANGE,
+                             "step %" PRIu64
+                             ": the loss is not a finite number: a smaller learning rate than %g may help",
+                             trainer->step + 1, trainer->config.lr);
+    trainer->current = 1 - trainer->current;
+    trainer->step++;
+    const double total_ms = mst_ms_since(start_ns);
+    *ret_stats = (struct trainer_step_stats){
+        .step = trainer->step,
+        .loss = (double)tail[TRAINER_TAIL_LOSS] / (double)samples,
+        .accuracy = (double)tail[TRAINER_TAIL_CORRECT] / (double)samples,
+        .samples = samples,
+        .total_ms = total_ms,
+        .compute_ms = total_ms - exchanged.wait_ms - exchanged.transfer_ms,
+        .wait_ms = exchanged.wait_ms,
+        .transfer_ms = exchanged.transfer_ms,
+        .bytes_sent = exchanged.bytes_sent,
+    };
+    return 0;
+}
+
+uint64_t trainer_steps_done(const struct trainer *trainer)
+{
+    return trainer->step;
+}
+
+uint64_t trainer_steps_wanted(const struct trainer *trainer)
+{
+    return (uint64_t)trainer->config.epochs * trainer->config.steps_per_epoch;
+}
+
+void trainer_epoch_add(struct trainer_epoch *epoch, const struct trainer_step_stats *stats)
+{
+    epoch->steps++;
+    epoch->loss_sum += stats->loss;
+    epoch->accuracy_sum += stats->accuracy;
+    epoch->wait_ms += stats->wait_ms;
+    epoch->transfer_ms += stats->transfer_ms;
+    epoch->compute_ms += stats->compute_ms;
+    epoch->total_ms += stats->total_ms;
+    epoch->bytes_sent += stats->bytes_sent;
+}

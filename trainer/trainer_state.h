@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer's insides, for the files that step, evaluate, save and load. */
+#ifndef TRAINER_STATE_H
+#define TRAINER_STATE_H
+
+#include "dataset.h"
+#include "exchange.h"
+#include "loss.h"
+#include "network.h"
+#include "order.h"
+
+/* What workers sum besides gradients: it stands at the end of the gradient arena, so that it travels with
+ * them. */
+enum trainer_tail {
+    TRAINER_TAIL_LOSS,    /* sum over samples */
+    TRAINER_TAIL_CORRECT, /* samples */
+    TRAINER_TAIL_FLOATS
+};
+
+/* The step number that an exchange sees carries what the sum is for, so that workers that disagree are told
+ * apart. */
+#define TRAINER_SUM_EVALUATE (UINT64_C(1) << 62)
+#define TRAINER_SUM_VERIFY   (UINT64_C(2) << 62)
+
+struct trainer {
+    struct trainer_config config;
+    struct trainer_network network;
+    struct trainer_order order;
+    struct trainer_exchange *exchange; /* borrowed; NULL: alone */
+    uint32_t rank, world;
+    uint64_t step; /* done */
+    size_t count;  /* of parameters */
+    /* Two arenas each for what a step changes: it reads [current] and writes the other, and they swap when
+     * the whole step is in. An error in between leaves the state "after step s". */
+    float *parameters[2];
+    float *velocity[2]; /* NULL without momentum */
+    size_t current;
+    float *gradients;                /* count + TRAINER_TAIL_FLOATS */
+    uint32_t *samples, *labels;      /* batch of them */
+    struct mst_error exchange_error; /* of a slice handed over during backward; code 0: none */
+};
+
+#endif
