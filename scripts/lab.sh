@@ -37,7 +37,7 @@ A Docker Swarm of several real engines on this machine, without a way out of it.
 
 Environment:
   MUSTER_LAB_DIR      where the state lies (/var/lib/muster-lab)
-  MUSTER_LAB_STORAGE  memory, disk or auto (memory when there is plenty of it)
+  MUSTER_LAB_STORAGE  disk, memory or auto (disk, if overlay mounts work there)
   MUSTER_DOCKER       the docker client to use (the first on PATH that can talk to the engine)
 USAGE
 }
@@ -104,7 +104,7 @@ up_failed() {
 need_lab_packages() {
     local had_registry=''
     need_commands ip=iproute2 tc=iproute2 iptables=iptables nsenter=util-linux unshare=util-linux flock=util-linux \
-        mount=mount hostname=hostname
+        mount=mount hostname=hostname column=bsdextrautils
     # dockerd from wherever it came; docker.io is for machines that have none.
     need_commands dockerd=docker.io
     [[ -z $(registry_program) ]] || had_registry=1
@@ -197,7 +197,7 @@ node_create() {
     namespace_file "$folder/uts"
     namespace_file "$folder/mnt"
     nsenter --net="$folder/net" unshare --uts="$folder/uts" --mount="$folder/mnt" --propagation private \
-        "$here/lab/node.sh" setup "$name" "$LAB_NETWORK.$number/$LAB_PREFIX"
+        "$here/lab/node.sh" setup "$name" "$LAB_NETWORK.$number/$LAB_PREFIX" "${LAB_ENGINE_FOLDERS[@]}"
     # The second socket is for tasks on the node that mount /var/run/docker.sock.
     cat >"$folder/daemon.json" <<CONFIG
 {

@@ -8,7 +8,7 @@ cmd_load() {
     need_root load
     need_lab
     lab_lock
-    local image=$1 name key tag reference id
+    local image=$1 name key reference id
     if [[ -f $image ]]; then
         key=$(sha256_of "$image")
     else
@@ -21,13 +21,7 @@ cmd_load() {
     if [[ -n $reference ]] && nodes_have "$reference"; then
         say "already there: $reference"
     else
-        if [[ -f $image ]]; then
-            tag=$(archive_load "$image")
-            name=node1
-        else
-            tag=$image
-        fi
-        reference=$(image_push "$name" "$tag")
+        if [[ -f $image ]]; then archive_load "$image"; else image_push "$name" "$image"; fi
         image_pull "$reference"
         echo "$key $reference" >>"$LAB_DIR/images"
     fi
@@ -55,21 +49,28 @@ nodes_have() {
 }
 
 # Into every engine at once: a node that has the image by its id takes only the name from the registry, which
-# spares it to fetch and unpack the layer. Prints the first tag.
+# spares it to fetch and unpack the layers. node1 pushes as soon as it has its own. Sets `reference`.
 archive_load() {
-    local archive=$1 name jobs=()
+    local archive=$1 name tag jobs=()
     for name in $(node_names); do
         docker_on "$name" load -q -i "$archive" >"$LAB_DIR/nodes/$name/load" 2>&1 &
         jobs+=($!)
     done
-    jobs_wait "${jobs[@]}" || die 1 "load '$archive': $(tail -qn 1 "$LAB_DIR"/nodes/*/load | sort -u | xargs)"
-    sed -n 's/^Loaded image: //p' "$LAB_DIR/nodes/node1/load" | head -n 1
+    jobs_wait "${jobs[0]}" || load_failed "$archive" node1
+    tag=$(sed -n 's/^Loaded image: //p' "$LAB_DIR/nodes/node1/load" | head -n 1)
+    [[ -n $tag ]] || die 2 "load '$archive': the archive names no image"
+    image_push node1 "$tag"
+    for name in $(node_names); do
+        jobs_wait "${jobs[${name#node} - 1]}" || load_failed "$archive" "$name"
+    done
 }
 
-# image_push NODE TAG: prints the reference by digest.
+# What the engine cannot read as an image is a bad input file.
+load_failed() { die 2 "load '$1' into $2: $(tail -n 1 "$LAB_DIR/nodes/$2/load")"; }
+
+# image_push NODE TAG: sets `reference` to the image's name by digest.
 image_push() {
     local name=$1 tag=$2 repository log=$LAB_DIR/push.log digest
-    [[ -n $tag ]] || die 2 "load: the archive names no image"
     repository=${tag##*/}
     repository=$LAB_REGISTRY/${repository%%[:@]*}
     docker_on "$name" tag "$tag" "$repository:lab"
@@ -77,11 +78,13 @@ image_push() {
         die 1 "push $repository: $(tail -n 1 "$log")"
     digest=$(sed -n 's/.*digest: \(sha256:[0-9a-f]\{64\}\).*/\1/p' "$log" | tail -n 1)
     [[ -n $digest ]] || die 1 "push $repository: no digest in the engine's answer"
-    echo "$repository@$digest"
+    reference=$repository@$digest
 }
 
+# Waits for all, and one refusal fails the whole.
 image_pull() {
-    local reference=$1 name jobs=()
+    local reference=$1
+    local name jobs=()
     for name in $(node_names); do
         docker_on "$name" pull -q "$reference" >"$LAB_DIR/nodes/$name/pull" 2>&1 &
         jobs+=($!)

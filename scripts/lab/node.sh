@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs inside one node's network, UTS and mount namespaces; only lab.sh calls it.
-#   node.sh setup NODE ADDRESS/PREFIX   name, interfaces and a /run of its own
-#   node.sh engine CONFIG               becomes dockerd
+#   node.sh setup NODE ADDRESS/PREFIX FOLDER...  name, interfaces, a /run and FOLDERs of its own
+#   node.sh engine CONFIG                        becomes dockerd
 set -euo pipefail
 
 setup() {
-    local name=$1 address=$2 resolver
+    local name=$1 address=$2 folder resolver
+    shift 2
     hostname "$name"
     ip -batch - <<BATCH
 link set lo up
@@ -21,9 +22,7 @@ BATCH
     # engine) and takes what this engine leaves there (shims' sockets, its network namespaces, the iptables
     # lock) away with the namespace.
     mount -t tmpfs -o mode=755 muster-run /run
-    # dockerd and containerd write a key and empty folders here, whatever they are told about other places.
-    local folder
-    for folder in /etc/docker /opt/containerd; do
+    for folder in "$@"; do
         mount -t tmpfs -o mode=755 muster-empty "$folder"
     done
 

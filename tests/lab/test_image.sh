@@ -89,7 +89,7 @@ expect_status 127
 step "what is no image is refused"
 echo nonsense >"$test_folder/nonsense.tar"
 run 30 "$lab" load "$test_folder/nonsense.tar"
-((status != 0)) || fail "loaded nonsense"
+expect_status 2
 run 30 "$lab" load no-such-image:1
 expect_status 2
 eval "$("$lab" env)"

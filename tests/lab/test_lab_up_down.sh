@@ -118,8 +118,13 @@ run 10 "$lab" exec node1 sh -c 'echo "$1"; exit 7' sh 'two  words'
 expect_status 7
 expect_equal "$output" 'two  words' argument
 
-step "a running container, a process in a node: down takes all of it"
-tiny_image "$(node_socket node1)" tiny:1
+step "a service on an overlay, a container, a process in a node: down takes all of it"
+for node in node1 node2; do tiny_image "$(node_socket $node)" tiny:1; done
+run 30 "$MUSTER_DOCKER" network create --driver overlay --subnet 192.168.7.0/24 overlay
+expect_status 0
+run 60 "$MUSTER_DOCKER" service create --no-resolve-image --mode global --network overlay --endpoint-mode dnsrr \
+    --name sleepers tiny:1 sleep 1000
+expect_status 0
 run 30 "$MUSTER_DOCKER" run -d --name sleeper tiny:1 sleep 1000
 expect_status 0
 "$lab" exec node2 sleep 1000 &
@@ -195,8 +200,8 @@ expect_line 'interrupted'
 run 30 "$lab" down
 expect_no_trace
 
-step "several managers, state on disk"
-MUSTER_LAB_STORAGE=disk run 60 "$lab" up -n 3 --managers 3
+step "several managers, state in memory"
+MUSTER_LAB_STORAGE=memory run 60 "$lab" up -n 3 --managers 3
 expect_status 0
 remember_namespaces
 run 10 "$lab" status
