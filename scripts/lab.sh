@@ -123,10 +123,10 @@ registry_program() { command -v docker-registry || command -v registry || true; 
 
 lab_create() {
     local nodes=$1 managers=$2 number
+    machine_folders_make
     folder_create "$nodes"
     state_set nodes "$nodes"
     state_set managers "$managers"
-    cgroup_create
     fabric_create "$nodes"
     registry_start
 

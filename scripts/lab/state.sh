@@ -96,7 +96,7 @@ readonly LAB_MARKER=.muster-lab
 # a file in memory would count as memory it uses, against its limit and in the monitor's figures, and memory was
 # found to be no faster (up in 1.0 to 1.5 s either way, load in 5 s).
 folder_create() {
-    local nodes=$1 storage=${MUSTER_LAB_STORAGE:-auto} folder
+    local nodes=$1 storage=${MUSTER_LAB_STORAGE:-auto}
     if [[ -d $LAB_DIR && -n $(ls -A "$LAB_DIR") ]]; then
         die 1 "$LAB_DIR holds files that are not a lab's"
     fi
@@ -117,12 +117,38 @@ folder_create() {
     : >"$LAB_DIR/state"
     mkdir -p "$LAB_DIR/docker-config"
     state_set storage "$storage"
-    for folder in "${LAB_ENGINE_FOLDERS[@]}"; do
-        if [[ ! -d $folder ]]; then
-            state_set made_folder "$folder" # first, so that it is known even if this is as far as we come
-            mkdir -p "$folder"
-        fi
-    done
+}
+
+# The machine may lack a folder that the nodes need to mount over. One that a lab made carries a mark, and the last
+# lab on the machine takes it away: to remove it would unmount it in the nodes of all labs. The lock makes "is there
+# another lab" and what follows from it one step; our own group says that we are there.
+machine_folders_make() {
+    local folder
+    (
+        flock -w "$LAB_LOCK_SECONDS" 8 || die 4 "waited $LAB_LOCK_SECONDS s for another lab.sh"
+        cgroup_create
+        for folder in "${LAB_ENGINE_FOLDERS[@]}"; do
+            if [[ ! -d $folder ]]; then
+                mkdir -p "$folder"
+                : >"$folder/$LAB_MARKER"
+            fi
+        done
+    ) 8</etc
+}
+
+machine_folders_remove() {
+    local folder
+    (
+        flock -w "$LAB_LOCK_SECONDS" 8 || die 4 "waited $LAB_LOCK_SECONDS s for another lab.sh"
+        cgroup_remove
+        compgen -G "$(cgroup_hierarchy)/muster-lab-*" >/dev/null && exit
+        for folder in "${LAB_ENGINE_FOLDERS[@]}"; do
+            if [[ -e $folder/$LAB_MARKER ]]; then
+                rm "$folder/$LAB_MARKER"
+                rmdir --ignore-fail-on-non-empty "$folder"
+            fi
+        done
+    ) 8</etc
 }
 
 disk_fits() { (($(df --output=avail -B 1M "$LAB_DIR" | tail -n 1) >= $1 * LAB_NODE_MIB)); }
@@ -145,8 +171,7 @@ lab_mounts() {
 }
 
 lab_destroy() {
-    local mounts folder made=''
-    [[ ! -r $LAB_DIR/state ]] || made=$(state_get made_folder)
+    local mounts
     processes_kill
     # From inside out, and again, since one place may be mounted on more than once.
     while mounts=$(lab_mounts) && [[ -n $mounts ]]; do
@@ -156,10 +181,7 @@ lab_destroy() {
     done
     folder_clear
     [[ ! -d $LAB_DIR ]] || rmdir --ignore-fail-on-non-empty "$LAB_DIR"
-    cgroup_remove
-    for folder in $made; do
-        rmdir --ignore-fail-on-non-empty "$folder" 2>/dev/null || true
-    done
+    machine_folders_remove
 }
 
 # Only what carries the lab's mark is ever deleted.

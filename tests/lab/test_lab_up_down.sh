@@ -10,17 +10,24 @@ lab_test
 lab_own_folder
 unset MUSTER_DOCKER
 
+group=muster-lab-$(cksum <<<"$MUSTER_LAB_DIR" | awk '{ printf "%08x", $1 }')
+
 # What the machine shows outside of the lab.
 machine() {
     ip -o link | cut -d: -f2 | sort
     iptables-save 2>/dev/null | grep -v '^#' | sed 's/ \[.*//' || true
+}
+
+# An engine's folders in their usual places. Another lab keeps what the first one made there until the last one goes.
+machine_folders() {
     ls -d /etc/docker /opt/containerd /run/docker* /run/containerd /run/netns /var/lib/docker /var/lib/containerd 2>/dev/null || true
 }
+other_lab() { [[ -n $(find /sys/fs/cgroup -maxdepth 2 -name 'muster-lab-*' ! -name "$group") ]]; }
 
 # One line for each thing of the lab that is still there.
 traces() {
     local namespaces
-    grep -F -e "$MUSTER_LAB_DIR" -e muster-lab /proc/self/mountinfo || true
+    grep -F "$MUSTER_LAB_DIR" /proc/self/mountinfo || true
     find /sys/fs/cgroup -type d -name "$group" 2>/dev/null || true
     [[ ! -e $MUSTER_LAB_DIR ]] || find "$MUSTER_LAB_DIR" -maxdepth 3
     namespaces=$(cat "$test_folder/namespaces" 2>/dev/null || true)
@@ -29,22 +36,25 @@ traces() {
     grep -lsF -e "$MUSTER_LAB_DIR/" /proc/[0-9]*/cmdline 2>/dev/null || true
 }
 
-group=muster-lab-$(cksum <<<"$MUSTER_LAB_DIR" | awk '{ printf "%08x", $1 }')
 remember_namespaces() {
     find "$MUSTER_LAB_DIR/fabric" "$MUSTER_LAB_DIR"/nodes/*/net -exec stat -Lc 'net:[%i]' {} + >"$test_folder/namespaces"
 }
 
-no_trace() { [[ -z $(traces) && $(machine) == "$before" ]]; }
+no_trace() {
+    [[ -z $(traces) && $(machine) == "$before" ]] || return 1
+    [[ -n $shared || $(machine_folders) == "$folders_before" ]] || other_lab
+}
 
 expect_no_trace() {
     # Interfaces and namespaces end a moment after the last process in them.
     if ! wait_until 10 "the lab's traces to vanish" no_trace; then
-        output=$(traces; diff <(echo "$before") <(machine) || true)
+        output=$(traces; diff <(echo "$before"; echo "$folders_before") <(machine; machine_folders) || true)
         fail "the lab left something behind"
     fi
 }
 
-before=$(machine)
+before=$(machine) folders_before=$(machine_folders) shared=''
+if other_lab; then shared=1; fi
 
 step "bad usage is refused with exit code 2, help is given with 0"
 while read -r arguments; do
