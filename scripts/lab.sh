@@ -79,8 +79,10 @@ cmd_up() {
     local start
     start=$(now_ms)
     trap 'up_failed $?' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
     lab_create "$nodes" "$managers"
-    trap - EXIT
+    trap - EXIT INT TERM
     local ms=$(($(now_ms) - start))
     say "up: $nodes nodes, $managers managers, engine $(state_get engine), client $(state_get client) ($(state_get cli)), $((ms / 1000)).$(printf %03d $((ms % 1000))) s"
     say "to talk to it: eval \"\$($0 env)\""
@@ -90,8 +92,12 @@ number_within() { [[ $1 =~ ^[1-9][0-9]{0,5}$ ]] && (($1 >= $2 && $1 <= $3)); }
 
 # The logs vanish with the lab, so what they say comes first.
 up_failed() {
-    local status=$1 log
+    local status=$1 log job
     trap - EXIT
+    trap '' INT TERM
+    # What is still starting would make things again that are about to be removed.
+    for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
+    wait || true
     for log in "$LAB_DIR"/nodes/*/dockerd.log "$LAB_DIR"/registry/log; do
         [[ -s $log ]] || continue
         say "last lines of ${log#"$LAB_DIR"/}:"
@@ -101,21 +107,20 @@ up_failed() {
     exit "$status"
 }
 
+# dockerd from wherever it came; docker.io is for machines that have none.
 need_lab_packages() {
-    local had_registry=''
-    need_commands ip=iproute2 tc=iproute2 iptables=iptables nsenter=util-linux unshare=util-linux flock=util-linux \
-        mount=mount hostname=hostname column=bsdextrautils
-    # dockerd from wherever it came; docker.io is for machines that have none.
-    need_commands dockerd=docker.io
-    [[ -z $(registry_program) ]] || had_registry=1
-    if [[ -z $had_registry ]]; then
-        apt_install docker-registry
-        # Debian's package starts a registry on the machine's own port 5000 that nobody asked for.
-        if [[ -d /run/systemd/system ]]; then
-            systemctl disable --quiet --now docker-registry.service || warn "cannot stop docker-registry.service"
-        elif [[ -x /etc/init.d/docker-registry ]]; then
-            service docker-registry stop >/dev/null 2>&1 || true
-        fi
+    local needed=(dockerd=docker.io ip=iproute2 tc=iproute2 iptables=iptables nsenter=util-linux unshare=util-linux
+        flock=util-linux mount=mount hostname=hostname column=bsdextrautils)
+    if [[ -n $(registry_program) ]]; then
+        need_commands "${needed[@]}"
+        return
+    fi
+    need_commands "${needed[@]}" docker-registry=docker-registry
+    # Debian's package starts a registry on the machine's own port 5000 that nobody asked for.
+    if [[ -d /run/systemd/system ]]; then
+        systemctl disable --quiet --now docker-registry.service || warn "cannot stop docker-registry.service"
+    elif [[ -x /etc/init.d/docker-registry ]]; then
+        service docker-registry stop >/dev/null 2>&1 || true
     fi
 }
 

@@ -198,6 +198,20 @@ for place in .muster-lab nodes/node2/net nodes/node1/docker.sock nodes/node1/doc
     expect_status 0
     expect_no_trace
 done
+
+step "the script is interrupted: it clears away what it made"
+for place in nodes/node1/net nodes/node2/uts nodes/node1/docker.sock; do
+    "$lab" up -n 2 >/dev/null 2>&1 &
+    script=$!
+    wait_until 20 "$place" reached
+    kill -TERM "$script"
+    code=0
+    wait "$script" || code=$?
+    expect_equal "$code" 143 "exit code"
+    expect_no_trace
+done
+
+step "up clears away what an interrupted one left"
 "$lab" up -n 2 >/dev/null 2>&1 &
 script=$!
 place=nodes/node1/docker.sock
