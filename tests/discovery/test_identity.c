@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hello_fixture.h"
+#include "muster/cleanup.h"
+#include "muster/file.h"
+
+#include <unistd.h>
+
+static void names_that_could_do_harm_elsewhere_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *slot;
+        int code;
+    } cases[] = {
+        {"w1.1", 0},         {"job_w1.12", 0},     {"node-1", 0},    {"", -EINVAL},
+        {"../etc", -EINVAL}, {"a/b", -EINVAL},     {"a b", -EINVAL}, {"a\nb", -EINVAL},
+        {"a<b>", -EINVAL},   {".hidden", -EINVAL}, {"-rf", -EINVAL}, {"caf\xc3\xa9", -EINVAL},
+        {"a\"b", -EINVAL},
+    };
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct discovery_identity identity = make_self(cases[i].slot, 1, 7).identity;
+        assert_int_equal(discovery_identity_check(&identity, NULL), cases[i].code);
+        identity = make_self("w", 1, 7).identity;
+        (void)snprintf(identity.cluster, sizeof identity.cluster, "%s", cases[i].slot);
+        assert_int_equal(discovery_identity_check(&identity, NULL), cases[i].code);
+    }
+}
+
+static void a_name_that_fills_its_field_has_no_end_and_is_refused(void **state)
+{
+    (void)state;
+    struct discovery_identity identity = make_self("w", 1, 7).identity;
+    memset(identity.slot, 'x', sizeof identity.slot);
+    struct mst_error err = MST_ERROR_INIT;
+    assert_int_equal(discovery_identity_check(&identity, &err), -EINVAL);
+    identity.slot[sizeof identity.slot - 1] = '\0';
+    assert_int_equal(discovery_identity_check(&identity, &err), 0);
+}
+
+static void a_worker_needs_an_address_and_a_probe_does_not(void **state)
+{
+    (void)state;
+    struct discovery_identity identity = make_self("w", 1, 7).identity;
+    identity.ipv4 = 0;
+    assert_int_equal(discovery_identity_check(&identity, NULL), -EINVAL);
+    identity.role = DISCOVERY_ROLE_PROBE;
+    assert_int_equal(discovery_identity_check(&identity, NULL), 0);
+    identity.role = 0;
+    assert_int_equal(discovery_identity_check(&identity, NULL), -EINVAL);
+    identity.role = DISCOVERY_ROLE_PROBE + 1;
+    assert_int_equal(discovery_identity_check(&identity, NULL), -EINVAL);
+}
+
+static void a_key_file_is_read_whole_and_within_its_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes;
+        int code;
+    } cases[] = {{0, -EINVAL}, {31, -EINVAL}, {32, 0}, {33, 0}, {1024, 0}, {1025, -EINVAL}, {5000, -EFBIG}};
+    char path[] = "/tmp/muster-test-key-XXXXXX", bytes[5000];
+    mst_cleanup(mst_closep) int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    memset(bytes, '\n', sizeof bytes); /* a newline is as good a byte as any */
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct discovery_key key = {.count = 7};
+        struct mst_error err = MST_ERROR_INIT;
+        assert_int_equal(mst_file_write_atomic(path, bytes, cases[i].bytes, 0600, NULL), 0);
+        assert_int_equal(discovery_key_read(path, &key, &err), cases[i].code);
+        assert_int_equal(key.count, cases[i].code == 0 ? cases[i].bytes : 7);
+        if (cases[i].code < 0)
+            assert_non_null(strstr(err.text, path));
+        discovery_key_forget(&key);
+    }
+    (void)unlink(path);
+    struct discovery_key key = {0};
+    assert_int_equal(discovery_key_read(path, &key, NULL), -ENOENT);
+}
+
+static void every_reason_has_its_own_words(void **state)
+{
+    (void)state;
+    static const enum discovery_reason reasons[] = {DISCOVERY_REASON_VERSION,  DISCOVERY_REASON_CLUSTER,
+                                                    DISCOVERY_REASON_KEY,      DISCOVERY_REASON_INSECURE,
+                                                    DISCOVERY_REASON_SELF,     DISCOVERY_REASON_FULL,
+                                                    DISCOVERY_REASON_FORMAT,   DISCOVERY_REASON_ROLE,
+                                                    DISCOVERY_REASON_JOB,      DISCOVERY_REASON_BUSY,
+                                                    DISCOVERY_REASON_CLOSING,  DISCOVERY_REASON_FENCED,
+                                                    DISCOVERY_REASON_FOREIGN,  DISCOVERY_REASON_CLOSED,
+                                                    DISCOVERY_REASON_TAMPERED, 31};
+    for (size_t i = 0; i < MST_ARRAY_COUNT(reasons); i++)
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(discovery_reason_text(reasons[i]), discovery_reason_text(reasons[j]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_that_could_do_harm_elsewhere_are_refused),
+        cmocka_unit_test(a_name_that_fills_its_field_has_no_end_and_is_refused),
+        cmocka_unit_test(a_worker_needs_an_address_and_a_probe_does_not),
+        cmocka_unit_test(a_key_file_is_read_whole_and_within_its_limits),
+        cmocka_unit_test(every_reason_has_its_own_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
