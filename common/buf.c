@@ -65,6 +65,16 @@ int mst_buf_printf(struct mst_buf *buf, const char *format, ...)
     return 0;
 }
 
+char *mst_format(const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    const int length = vasprintf(&text, format, args);
+    va_end(args);
+    return length < 0 ? NULL : text; /* vasprintf leaves it undefined when it fails */
+}
+
 void mst_buf_consume(struct mst_buf *buf, size_t count)
 {
     if (count > buf->count)

@@ -78,8 +78,7 @@ int mst_file_writer_open(struct mst_file_writer *writer, const char *path, unsig
                          struct mst_error *err)
 {
     *writer = (struct mst_file_writer){.fd = -1, .path = strdup(path)};
-    if (!writer->path || asprintf(&writer->temporary, "%s.XXXXXX", path) < 0) {
-        writer->temporary = NULL; /* asprintf leaves it undefined */
+    if (!writer->path || !(writer->temporary = mst_format("%s.XXXXXX", path))) {
         mst_file_writer_discard(writer);
         return mst_error_set(err, -ENOMEM, "write '%s': no memory", path);
     }
@@ -168,10 +167,9 @@ int mst_make_folders(const char *path, unsigned mode, struct mst_error *err)
 
 char *mst_path_join(const char *folder, const char *name)
 {
-    char *path;
     const size_t length = strlen(folder);
     const char *separator = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    return asprintf(&path, "%s%s%s", folder, separator, name) < 0 ? NULL : path;
+    return mst_format("%s%s%s", folder, separator, name);
 }
 
 _Bool mst_name_is_plain(const char *name)

@@ -27,6 +27,9 @@ int mst_buf_printf(struct mst_buf *buf, const char *format, ...) __attribute__((
  */
 int mst_buf_reserve(struct mst_buf *buf, size_t count);
 
+/* A new text, owned by the caller; NULL without memory. */
+char *mst_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Forget the first `count` bytes. */
 void mst_buf_consume(struct mst_buf *buf, size_t count);
 const char *mst_buf_text(const struct mst_buf *buf); /* never NULL */

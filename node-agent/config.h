@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an agent is told: options from flags, environment and defaults. One struct serves all verbs; each
+ * verb's table says which of it can be set. Texts are borrowed from argv and the environment. */
+#ifndef AGENT_CONFIG_H
+#define AGENT_CONFIG_H
+
+#include "muster/discovery.h"
+#include "muster/error.h"
+#include "muster/log.h"
+#include "muster/net.h"
+#include "muster/opts.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CONFIG_PEERS_MAX 1024
+
+struct config_address {
+    uint32_t ipv4;
+    uint16_t port; /* 0: the agent's own */
+};
+
+struct agent_config {
+    /* who */
+    const char *cluster;
+    const char *slot; /* NULL: the host's name */
+    const char *key_file;
+    bool insecure;
+    bool keep_user; /* --user none */
+    uid_t uid;
+    gid_t gid;
+
+    /* where */
+    bool has_subnet;
+    struct mst_cidr subnet;
+    uint16_t port;
+    bool standalone;
+    struct config_address *peers; /* owned, NULL: sweep */
+    size_t peer_count;
+
+    /* how many, and for how long to wait */
+    uint32_t workers;
+    uint64_t wait_ns;
+
+    /* what to train */
+    const char *model, *data;
+    uint32_t epochs, steps, batch, threads;
+    double lr, momentum;
+    uint64_t seed;
+
+    /* where to put it */
+    const char *out;
+    bool collect; /* hand the files to the cluster's collector */
+    bool step_log;
+
+    /* scan */
+    const char *xml;
+    bool json;
+
+    enum mst_log_level log_level;
+    enum mst_log_format log_format;
+};
+
+enum config_verb { CONFIG_TRAIN, CONFIG_COLLECT, CONFIG_SCAN, CONFIG_HEALTH };
+
+/* The verb's options, for parsing and for --help. */
+const struct mst_options *config_options(enum config_verb verb);
+/* 0, 1 after --help, or -EINVAL. Operands are an error. Sets up the log. */
+int config_read(enum config_verb verb, int argc, char **argv, struct agent_config *ret_config,
+                struct mst_error *err);
+void config_release(struct agent_config *config); /* usable with mst_cleanup() */
+
+#endif

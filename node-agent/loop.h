@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's one event loop, on epoll(7): descriptors with callbacks, run by one thread. Deadlines stay with
+ * those who have them; the owner passes the nearest one to loop_run_once(). */
+#ifndef AGENT_LOOP_H
+#define AGENT_LOOP_H
+
+#include "muster/error.h"
+
+#include <stdint.h>
+
+struct loop;
+
+/* `events` are epoll's: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR. A callback may add, change and remove any
+ * descriptor, its own included. */
+typedef void loop_callback(void *context, uint32_t events);
+
+int loop_new(struct loop **ret_loop, struct mst_error *err);
+void loop_free(struct loop *loop); /* NULL is fine; descriptors stay open */
+
+/* `fd` and `context` are borrowed until removed. */
+int loop_add(struct loop *loop, int fd, uint32_t events, loop_callback *callback, void *context,
+             struct mst_error *err);
+int loop_change(struct loop *loop, int fd, uint32_t events, struct mst_error *err);
+void loop_remove(struct loop *loop, int fd); /* before close(2); one that was never added is fine */
+
+/* Wait for events until `deadline_ns` (mst_now_ns() kind) and call back for each. 0, also when nothing came.
+ */
+int loop_run_once(struct loop *loop, uint64_t deadline_ns, struct mst_error *err);
+
+#endif

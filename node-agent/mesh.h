@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mesh: this agent's listener and its connections to others. It says hello to every address that the
+ * sweep finds, keeps one authenticated control connection to each worker of the same job, hands out the
+ * frames that come over them, and passes on data connections. Of two workers the one with the lower
+ * incarnation dials, so that there is one connection a pair; the other only says hello, so that it is known.
+ *
+ * One thread; everything is driven by the loop and by mesh_tick(). */
+#ifndef AGENT_MESH_H
+#define AGENT_MESH_H
+
+#include "loop.h"
+#include "muster/buf.h"
+#include "muster/discovery.h"
+#include "muster/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MESH_HEARTBEAT_NS (200 * 1000000ULL)
+#define MESH_SILENCE_NS                                                                                      \
+    (2000 * 1000000ULL) /* without a sign of life a peer is lost; CFS quotas stall for 100 ms */
+
+struct mesh;
+
+struct mesh_callbacks {
+    void *context;
+    /* Somebody proved to know the key (any role); called each time. */
+    void (*seen)(void *context, const struct discovery_identity *who);
+    /* A control connection stands, or does no longer; `reason` reads after "NAME at ADDRESS: ". */
+    void (*peer_up)(void *context, const struct discovery_identity *peer);
+    void (*peer_down)(void *context, const struct discovery_identity *peer, const char *reason);
+    /* A control frame. A negative errno drops the peer, with err->text as the reason. */
+    int (*frame)(void *context, const struct discovery_identity *from, uint16_t type, const uint8_t *payload,
+                 size_t count, struct mst_error *err);
+    /* A data connection that a peer dialled: the callee owns `fd` (non-blocking). NULL: none is accepted. */
+    void (*data)(void *context, const struct discovery_identity *from, int fd);
+};
+
+struct mesh_options {
+    struct loop *loop; /* borrowed */
+    const struct discovery_self
+        *self;           /* borrowed; the owner may change view, state and step in it at any time */
+    size_t expected;     /* workers, for the limit on sockets */
+    uint64_t silence_ns; /* after which a peer is lost; 0: MESH_SILENCE_NS */
+};
+
+/* Listens on self's address and port. */
+int mesh_new(const struct mesh_options *options, const struct mesh_callbacks *callbacks,
+             struct mesh **ret_mesh, struct mst_error *err);
+void mesh_free(struct mesh *mesh); /* NULL is fine; closes all without calling back */
+
+/* An address worth a hello (found by the sweep). Known ones are left alone; beyond MESH_HOSTS_MAX it is
+ * dropped. */
+#define MESH_HOSTS_MAX 4096
+int mesh_learn(struct mesh *mesh, uint32_t ipv4, uint16_t port, struct mst_error *err);
+/* While off (at start it is on), hosts are not dialled again. */
+void mesh_set_dialling(struct mesh *mesh, bool on);
+
+/* Queue a frame for a peer that is up. -ENOTCONN when it is not, -ENOBUFS when it does not take what is
+ * queued. */
+int mesh_send(struct mesh *mesh, const uint8_t incarnation[static DISCOVERY_INCARNATION_BYTES], uint16_t type,
+              const struct mst_buf *payload, struct mst_error *err);
+/* The same to all peers that are up; one that does not take it is dropped. */
+void mesh_send_all(struct mesh *mesh, uint16_t type, const struct mst_buf *payload);
+/* True when nothing is left to be written to any peer. */
+bool mesh_flushed(const struct mesh *mesh);
+
+/* Time of the next thing to do, and doing it: retries, deadlines of hellos, silence of peers, freeing. */
+uint64_t mesh_deadline_ns(const struct mesh *mesh);
+void mesh_tick(struct mesh *mesh, uint64_t now_ns);
+
+/* Hosts that answered the sweep but are no known agent, by index from 0: "10.0.0.5: Connection refused", for
+ * people. Returns `text`, or NULL past the last. */
+#define MESH_STRANGER_BYTES 256
+const char *mesh_stranger(const struct mesh *mesh, size_t index, char text[static MESH_STRANGER_BYTES]);
+
+#endif

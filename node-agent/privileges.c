@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "privileges.h"
+
+#include <grp.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* setuid() away from 0 clears the effective and permitted sets; this makes sure of the inheritable one too,
+ * and of all three whatever the securebits said. */
+static int clear_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
+int privileges_drop(uid_t uid, gid_t gid, struct mst_error *err)
+{
+    if (geteuid() != 0)
+        return 0;
+    /* A container started with every capability dropped but SETUID and SETGID may still do all of this. */
+    if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return mst_error_errno(err, -errno,
+                               "become uid %u, gid %u (CAP_SETUID and CAP_SETGID are needed to give up root)",
+                               (unsigned)uid, (unsigned)gid);
+    int r = clear_capabilities();
+    if (r < 0)
+        return mst_error_errno(err, r, "give up all capabilities");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return mst_error_errno(err, -errno, "forbid new privileges");
+    if (setuid(0) == 0 || geteuid() == 0)
+        return mst_error_set(err, -EPERM, "root could be taken back after it was given up");
+    return 0;
+}
