@@ -45,14 +45,17 @@ USAGE
 # --- up ---------------------------------------------------------------------------------------------------
 
 cmd_up() {
-    local nodes=$LAB_DEFAULT_NODES managers=1 asked=''
+    local nodes='' managers='' has
     while (($#)); do
         case $1 in
-        -n | --nodes) nodes=${2-} asked=1; shift 2 || usage_error "up: $1 needs a number" ;;
-        --managers) managers=${2-} asked=1; shift 2 || usage_error "up: $1 needs a number" ;;
+        -n | --nodes) nodes=${2-}; shift 2 || usage_error "up: $1 needs a number" ;;
+        --managers) managers=${2-}; shift 2 || usage_error "up: $1 needs a number" ;;
         *) usage_error "up: unknown argument '$1'" ;;
         esac
     done
+    # A lab that is up has to have what was asked for, and what was not asked for does not matter.
+    local wanted="${nodes:-*} ${managers:-*}"
+    nodes=${nodes:-$LAB_DEFAULT_NODES} managers=${managers:-1}
     number_within "$nodes" 1 "$LAB_MAX_NODES" ||
         usage_error "up: -n $nodes: not a number from 1 to $LAB_MAX_NODES"
     number_within "$managers" 1 "$nodes" ||
@@ -62,15 +65,15 @@ cmd_up() {
     lab_lock
 
     if lab_ready; then
-        if [[ -z $asked || "$(state_get nodes) $(state_get managers)" == "$nodes $managers" ]]; then
-            if lab_healthy; then
-                say "already up: $(state_get nodes) nodes in $LAB_DIR"
-                return
-            fi
-            warn "an engine is gone; starting afresh"
-        else
-            die 1 "a lab with $(state_get nodes) nodes and $(state_get managers) managers is up in $LAB_DIR; take it down first"
+        has="$(state_get nodes) $(state_get managers)"
+        # shellcheck disable=SC2053 # a pattern
+        [[ $has == $wanted ]] ||
+            die 1 "a lab of ${has% *} nodes, ${has#* } of them managers, is up in $LAB_DIR; take it down first"
+        if lab_healthy; then
+            say "already up: ${has% *} nodes in $LAB_DIR"
+            return
         fi
+        warn "an engine is gone; starting afresh"
     elif lab_remains; then
         say "clearing away what an interrupted lab left"
     fi
