@@ -33,7 +33,7 @@ int mst_parse_cidr(const char *text, struct mst_cidr *ret_cidr, struct mst_error
 {
     char address[MST_IPV4_TEXT_BYTES];
     const char *slash = strchr(text, '/');
-    uint32_t ipv4, prefix;
+    uint32_t ipv4 = 0, prefix = 0;
     if (!slash || (size_t)(slash - text) >= sizeof address)
         goto bad;
     memcpy(address, text, (size_t)(slash - text));

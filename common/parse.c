@@ -30,7 +30,7 @@ int mst_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_va
 
 int mst_parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *ret_value, struct mst_error *err)
 {
-    uint64_t value;
+    uint64_t value = 0;
     const int r = mst_parse_u64(text, min, max, &value, err);
     if (r < 0)
         return r;
