@@ -170,7 +170,7 @@ fabric_create() {
         echo "link set br0 up"
     } | fabric_run ip -batch -
     for ((number = 1; number <= nodes; number++)); do
-        mkdir -p "$LAB_DIR/nodes/node$number/data"
+        mkdir -p "$LAB_DIR/nodes/node$number"/{data,tmp}
         namespace_file "$LAB_DIR/nodes/node$number/net"
         unshare --net="$LAB_DIR/nodes/node$number/net" true
         # Both ends are born in the lab's namespaces: the machine's own never sees an interface.

@@ -38,9 +38,10 @@ BATCH
     fi
 }
 
-# A clean environment: a proxy that the user's shell names is out of reach from here.
+# A clean environment: a proxy that the user's shell names is out of reach from here. A containerd that is slow under
+# load is asked for its stacks before it is started anew, and leaves them in TMPDIR.
 engine() {
-    exec env -i PATH="$PATH" HOME=/root dockerd --config-file "$1"
+    exec env -i PATH="$PATH" HOME=/root TMPDIR="${1%/*}/tmp" dockerd --config-file "$1"
 }
 
 verb=$1
