@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set_text(struct mst_error *err, int code, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void set_text(struct mst_error *err, int code,
+                                                           const char *format, va_list args)
 {
     err->code = code;
     if (vsnprintf(err->text, sizeof err->text, format, args) < 0)
