@@ -228,16 +228,18 @@ static int check_cover(const struct reader *reader, const uint64_t *begins,
                        const struct safetensors_entry *entries, size_t entry_count, struct mst_error *err)
 {
     uint64_t at = 0;
+    size_t placed = 0;
 
-    for (size_t placed = 0; placed < entry_count; placed++) {
+    while (placed < entry_count) {
         size_t i = 0;
         while (i < entry_count && begins[i] != at)
             i++;
         if (i == entry_count)
             break;
         at += bytes_of(&entries[i]);
+        placed++;
     }
-    if (at != reader->data_bytes)
+    if (placed < entry_count || at != reader->data_bytes)
         return mst_error_set(err, -EBADMSG, "read '%s': the tensors leave holes in the data, or overlap",
                              reader->path);
     return 0;
