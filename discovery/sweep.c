@@ -10,14 +10,15 @@
 #define SWEEP_POLL_CAP_MS 1000
 #define HOSTS_FIRST       16
 
-/* ARP: a /24 leaves in 13 ms at this rate, which bridges and vswitches take without dropping; answers come
- * within a few ms, and 40 leave room for a peer whose CPU quota is used up. TCP: each silent address costs
- * the kernel three ARP requests of its own and a place in the neighbour table, hence slower. */
+/* ARP: a /24 leaves in 13 ms at this rate, which bridges and vswitches take without dropping. TCP: each
+ * silent address costs the kernel ARP requests of its own and a place in the neighbour table, hence slower.
+ * In both it is the other host's kernel that answers, whatever its processes do: the wait has to cover the
+ * network only. */
 static const struct method_defaults {
     uint32_t resends, reply_timeout_ms, probes_per_s, min_prefix;
 } method_defaults[] = {
     [DISCOVERY_METHOD_ARP] = {1, 40, 20000, DISCOVERY_ARP_MIN_PREFIX},
-    [DISCOVERY_METHOD_TCP] = {1, 300, 5000, DISCOVERY_TCP_MIN_PREFIX},
+    [DISCOVERY_METHOD_TCP] = {1, 150, 5000, DISCOVERY_TCP_MIN_PREFIX},
 };
 /* What may leave in one call, so that answers are taken in between; and how much may be made up for after the
  * caller was away for longer than the pace allows. */

@@ -25,11 +25,12 @@
 #define DISCOVERY_MAC_BYTES            6
 #define DISCOVERY_MAC_TEXT_BYTES       sizeof "02:42:0a:0a:00:03"
 #define DISCOVERY_PORT                 7070
-#define DISCOVERY_ARP_MIN_PREFIX       16 /* the largest subnet that is swept by ARP, */
-#define DISCOVERY_TCP_MIN_PREFIX                                                                             \
-    22 /* and by TCP: each silent address holds a slot in the neighbour table                                \
-        */
-#define DISCOVERY_MAX_PREFIX 30
+
+/* The largest subnets that are swept, and the smallest. By TCP each silent address takes a place in the
+ * kernel's neighbour table, which is one for all containers of a machine. */
+#define DISCOVERY_ARP_MIN_PREFIX 16
+#define DISCOVERY_TCP_MIN_PREFIX 22
+#define DISCOVERY_MAX_PREFIX     30
 
 /* One IPv4 address of one interface: an interface with two of them is listed twice. */
 struct discovery_interface {
@@ -98,7 +99,7 @@ struct discovery_sweep_options {
     uint16_t port;             /* TCP: what to connect to; DISCOVERY_PORT */
     bool no_resend;            /* one burst only; else the silent are asked again `resends` times */
     uint32_t resends;          /* 1 */
-    uint32_t reply_timeout_ms; /* after the last probe of a burst: ARP 40; after each connect: TCP 300 */
+    uint32_t reply_timeout_ms; /* after the last probe of a burst: ARP 40; after each connect: TCP 150 */
     uint32_t probes_per_s;     /* ARP 20,000; TCP 5,000 */
     uint64_t deadline_ns;      /* mst_now_ns() value; none */
     /* Called for each new answer as it comes (self not included), with what is known by then; the host is
