@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Agents as plain processes in network namespaces of their own, joined by a bridge that leads nowhere else.
+# Source it, call namespaces N, then agent I ARGS... ; everything is taken down when the script ends.
+set -euo pipefail
+
+: "${MUSTER_AGENT:?path of the muster-agent to test}"
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/muster-agent-test.XXXXXX")
+prefix="mst$$"
+pids=()
+
+fail() {
+    echo "FAILED: $*" >&2
+    for log in "$work"/*.out "$work"/*.err; do
+        [ -s "$log" ] && { echo "--- $log"; tail -n 20 "$log"; } >&2
+    done
+    exit 1
+}
+
+need_rights() {
+    if ip netns add "$prefix-probe" 2>/dev/null; then
+        ip netns delete "$prefix-probe"
+        return
+    fi
+    if [ -n "${CI:-}" ]; then
+        fail "no right to make network namespaces, and CI is set"
+    fi
+    echo "skipped: no right to make network namespaces"
+    exit 77
+}
+
+cleanup() {
+    local status=$? pid
+    for pid in "${pids[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    wait 2>/dev/null || true
+    local name
+    for name in $(ip netns list 2>/dev/null | awk -v p="$prefix-" 'index($1, p) == 1 { print $1 }'); do
+        ip netns delete "$name"
+    done
+    rm -rf "$work"
+    exit "$status"
+}
+trap cleanup EXIT
+
+# namespaces N [SUBNET_PREFIX]: N hosts 10.99.0.1 .. N on one bridge
+namespaces() {
+    local count=$1 i
+    need_rights
+    ip netns add "$prefix-fabric"
+    ip -n "$prefix-fabric" link add br0 type bridge forward_delay 0
+    ip -n "$prefix-fabric" link set br0 up
+    for ((i = 1; i <= count; i++)); do
+        ip netns add "$prefix-$i"
+        ip -n "$prefix-$i" link set lo up
+        ip -n "$prefix-$i" link add eth0 type veth peer name "v$i" netns "$prefix-fabric"
+        ip -n "$prefix-fabric" link set "v$i" master br0 up
+        ip -n "$prefix-$i" addr add "10.99.0.$i/24" dev eth0
+        ip -n "$prefix-$i" link set eth0 up
+    done
+}
+
+# inside I CMD...: run in namespace I
+inside() {
+    local i=$1
+    shift
+    ip netns exec "$prefix-$i" "$@"
+}
+
+make_key() {
+    head -c 32 /dev/urandom >"$work/${1:-key}"
+    chmod 600 "$work/${1:-key}"
+}
+
+# agent NAME I VERB ARGS...: start one in namespace I; output in $work/NAME.out and .err, pid in $last_pid
+agent() {
+    local name=$1 i=$2
+    shift 2
+    mkdir -p "$work/$name"
+    # exec, so that the pid is the agent's own and not a subshell's
+    exec ip netns exec "$prefix-$i" "$MUSTER_AGENT" "$@" --slot "$name" >"$work/$name.out" 2>"$work/$name.err" &
+    last_pid=$!
+    pids+=("$last_pid")
+}
+
+# finish PID SECONDS: its exit status in $status; fails when it does not end
+finish() {
+    local deadline=$((SECONDS + $2))
+    while kill -0 "$1" 2>/dev/null; do
+        [ "$SECONDS" -lt "$deadline" ] || fail "process $1 did not end within $2 s"
+        read -r -t 0.05 <> <(:) || true
+    done
+    status=0
+    wait "$1" || status=$?
+}
+
+# wait_for SECONDS FILE PATTERN
+wait_for() {
+    local deadline=$((SECONDS + $1))
+    until grep -q -- "$3" "$2" 2>/dev/null; do
+        [ "$SECONDS" -lt "$deadline" ] || fail "'$3' did not appear in $(basename "$2") within $1 s"
+        read -r -t 0.05 <> <(:) || true
+    done
+}
+
+# field FILE EVENT KEY: a value of the first such event
+field() {
+    jq -r --arg e "$2" 'select(.event == $e) | .'"$3" "$1" | head -n 1
+}
