@@ -9,10 +9,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define FOLLOW_CONNECT_MS     2000
-#define FOLLOW_REQUEST_MS     10000
-#define FOLLOW_LIST_MAX_BYTES ((size_t)32 << 20) /* about 2 KiB a container, of which ROSTER_MAX are taken   \
-                                                  */
+#define FOLLOW_CONNECT_MS 2000
+#define FOLLOW_REQUEST_MS 10000
+#define FOLLOW_LIST_MAX_BYTES                                                                                \
+    ((size_t)32 << 20) /* about 2 KiB a container, of which ROSTER_MAX are taken                             \
+                        */
 #define FOLLOW_ITEM_MAX_BYTES ((size_t)1 << 20)
 #define FOLLOW_DELAY_MIN_NS   (250 * MST_NS_PER_MS)
 #define FOLLOW_DELAY_MAX_NS   (5 * MST_NS_PER_S)
@@ -91,6 +92,7 @@ static void on_events_end(void *context, int code, const struct mst_error *err)
     follow->has_events = false;
     follow->was_cut_off = true;
     follow->roster->needs_list = true;
+    follow->asks[0].is_stale = true;
     mst_buf_clear(&follow->lines.line);
     failed(follow, code < 0 ? code : -EPIPE, code < 0 ? err->text : "the events stream has ended");
 }
@@ -152,9 +154,13 @@ static int take_list(struct follow *follow, const struct mst_buf *reply, struct 
         r = roster_list(follow->roster, list, follow->was_cut_off, err);
     if (r < 0)
         return r;
+    follow->has_listed = true;
+    if (follow->asks[0].is_stale) {
+        follow->roster->needs_list = true; /* better than nothing meanwhile */
+        return 0;
+    }
     recovered(follow);
     follow->was_cut_off = false;
-    follow->has_listed = true;
     follow->list_ns = mst_now_ns() + FOLLOW_LIST_EVERY_NS;
     return 0;
 }
@@ -217,6 +223,7 @@ static void ask(struct follow *follow, struct follow_ask *ask)
     if (r == 0)
         r = engine_stream_open(follow->streams, &call, on_reply_bytes, on_reply_end, ask, NULL, &err);
     ask->is_busy = r == 0;
+    ask->is_stale = false;
     if (r < 0) {
         follow->roster->needs_list = true;
         failed(follow, r, err.text);

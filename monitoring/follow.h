@@ -20,6 +20,7 @@ struct follow;
 struct follow_ask {
     struct follow *follow;
     bool is_busy;
+    bool is_stale;             /* the events stream broke since: a list may lack what happened then */
     char id[MONITOR_ID_BYTES]; /* to inspect; "" asks for the list */
     struct mst_buf reply;
 };

@@ -109,7 +109,7 @@ static void reply_cut_events_twice(struct scripted_counts *counts, int fd, int w
 {
     say_events(fd);
     if (which <= 2) {
-        while (atomic_load(&counts->lists) < which)
+        while (atomic_load(&counts->inspects) < which)
             (void)usleep(1000);
         say(fd, "ff\r\n{\"Type\":\"contai"); /* a chunk of 255 bytes that is not to come */
         return;
@@ -128,6 +128,43 @@ static void after_a_cut_events_stream_everything_is_asked_anew(void **state)
     assert_true(atomic_load(&f.engine.counts->lists) >= 3);
     assert_true(atomic_load(&f.engine.counts->inspects) >= 3); /* it may have restarted unseen */
     assert_false(f.follow.is_down);
+    end(&f);
+}
+
+static void reply_cut_while_the_list_is_under_way(struct scripted_counts *counts, int fd, int which)
+{
+    say_events(fd);
+    if (which == 1) {
+        while (atomic_load(&counts->phase) != 1)
+            (void)usleep(1000);
+        return;
+    }
+    hold(fd);
+}
+
+static void reply_second_list_late(struct scripted_counts *counts, int fd, int which)
+{
+    if (which == 2) {
+        atomic_store(&counts->phase, 1);
+        while (atomic_load(&counts->phase) != 2)
+            (void)usleep(1000);
+    }
+    reply_list_of_one(counts, fd, which);
+}
+
+static void a_list_from_before_the_cut_does_not_count(void **state)
+{
+    struct fixture f;
+    (void)state;
+    assert_int_equal(
+        begin(&f, reply_cut_while_the_list_is_under_way, reply_second_list_late, reply_inspect, -1), 0);
+    FOLLOW_UNTIL(&f, follow_is_settled(&f.follow));
+    f.roster.needs_list = true;
+    FOLLOW_UNTIL(&f, f.follow.was_cut_off);
+    atomic_store(&f.engine.counts->phase, 2);
+    FOLLOW_UNTIL(&f, !f.follow.was_cut_off && follow_is_settled(&f.follow));
+    assert_int_equal(atomic_load(&f.engine.counts->lists), 3);
+    assert_true(atomic_load(&f.engine.counts->inspects) >= 2);
     end(&f);
 }
 
@@ -292,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_die_event_ends_the_sampling),
         cmocka_unit_test(a_start_event_begins_the_sampling),
         cmocka_unit_test(after_a_cut_events_stream_everything_is_asked_anew),
+        cmocka_unit_test(a_list_from_before_the_cut_does_not_count),
         cmocka_unit_test(a_line_that_is_no_event_makes_it_begin_again),
         cmocka_unit_test(a_first_list_that_cannot_be_had_is_an_error),
         cmocka_unit_test(a_later_list_that_cannot_be_had_is_survived),
