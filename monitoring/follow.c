@@ -142,7 +142,8 @@ static int on_reply_bytes(void *context, const void *bytes, size_t count, struct
 {
     struct follow_ask *ask = context;
     const int r = mst_buf_append(&ask->reply, bytes, count);
-    return r < 0 ? mst_error_errno(err, r, "reply of the engine about %s", *ask->id ? ask->id : "containers")
+    return r < 0 ? mst_error_errno(err, r, "reply of the engine about %s",
+                                   *ask->wish.id ? ask->wish.id : "containers")
                  : 0;
 }
 
@@ -172,7 +173,7 @@ static void take_inspect(struct follow *follow, const struct follow_ask *ask)
     struct mst_error err = MST_ERROR_INIT;
     int r = mst_json_parse(mst_buf_text(&ask->reply), ask->reply.count, "inspect", &inspect, &err);
     if (r == 0)
-        r = roster_inspected(follow->roster, ask->id, inspect, &err);
+        r = roster_inspected(follow->roster, &ask->wish, inspect, &err);
     if (r == -ENOENT && follow->roster->count > 0)
         mst_log_debug("monitor", "not sampled: %s", err.text); /* most likely it ended a moment ago */
     else if (r < 0)
@@ -184,14 +185,19 @@ static void on_reply_end(void *context, int code, const struct mst_error *err)
     struct follow_ask *ask = context;
     struct follow *follow = ask->follow;
     struct mst_error list_error = MST_ERROR_INIT;
+    const bool is_list = !*ask->wish.id;
     ask->is_busy = false;
-    if (code == 0 && !*ask->id)
+    if (code == 0 && is_list)
         code = take_list(follow, &ask->reply, &list_error);
     else if (code == 0)
         take_inspect(follow, ask);
-    else if (code == -EREMOTEIO && *ask->id)
-        code = 0; /* 404: it has gone, and an event says so too */
-    if (code < 0) {
+    if (!is_list)
+        roster_unanswered(follow->roster, &ask->wish);
+    if (code == -EREMOTEIO && !is_list) {
+        /* It has gone, most likely; if not, an early list names it again. */
+        const uint64_t soon_ns = mst_now_ns() + FOLLOW_DELAY_MAX_NS;
+        follow->list_ns = soon_ns < follow->list_ns ? soon_ns : follow->list_ns;
+    } else if (code < 0) {
         follow->roster->needs_list = true;
         failed(follow, code, list_error.code ? list_error.text : err->text);
     }
@@ -205,8 +211,8 @@ static void ask(struct follow *follow, struct follow_ask *ask)
     struct mst_error err = MST_ERROR_INIT;
     int r;
     mst_buf_clear(&ask->reply);
-    if (*ask->id) {
-        r = engine_path(&path, "/containers/", ask->id, "/json");
+    if (*ask->wish.id) {
+        r = engine_path(&path, "/containers/", ask->wish.id, "/json");
     } else {
         r = mst_buf_append_text(&path, "/containers/json");
         if (r == 0 && follow->stack)
@@ -225,6 +231,8 @@ static void ask(struct follow *follow, struct follow_ask *ask)
     ask->is_busy = r == 0;
     ask->is_stale = false;
     if (r < 0) {
+        if (*ask->wish.id)
+            roster_unanswered(follow->roster, &ask->wish);
         follow->roster->needs_list = true;
         failed(follow, r, err.text);
     }
@@ -243,7 +251,7 @@ static void start_what_is_due(struct follow *follow)
     if (follow->has_events && !list->is_busy && (follow->roster->needs_list || now >= follow->list_ns))
         ask(follow, list);
     for (size_t i = 1; i < FOLLOW_ASKS; i++) {
-        if (!follow->asks[i].is_busy && roster_next_wish(follow->roster, follow->asks[i].id))
+        if (!follow->asks[i].is_busy && roster_next_wish(follow->roster, &follow->asks[i].wish))
             ask(follow, &follow->asks[i]);
     }
 }
@@ -275,8 +283,5 @@ int follow_run(struct follow *follow, uint64_t deadline_ns, struct mst_error *er
 
 bool follow_is_settled(const struct follow *follow)
 {
-    bool is_busy = false;
-    for (size_t i = 0; i < FOLLOW_ASKS; i++)
-        is_busy = is_busy || follow->asks[i].is_busy;
-    return follow->has_listed && follow->roster->wish_count == 0 && !is_busy;
+    return follow->has_listed && follow->roster->wish_count == 0 && !follow->asks[0].is_busy;
 }

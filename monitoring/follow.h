@@ -20,8 +20,8 @@ struct follow;
 struct follow_ask {
     struct follow *follow;
     bool is_busy;
-    bool is_stale;             /* the events stream broke since: a list may lack what happened then */
-    char id[MONITOR_ID_BYTES]; /* to inspect; "" asks for the list */
+    bool is_stale;           /* the events stream broke since: a list may lack what happened then */
+    struct roster_wish wish; /* to inspect; an empty id asks for the list */
     struct mst_buf reply;
 };
 

@@ -72,29 +72,62 @@ void roster_forget(struct roster *roster, const char *id)
     memmove(roster->targets + i, roster->targets + i + 1, (roster->count - i) * sizeof *roster->targets);
 }
 
+static size_t wish_position(const struct roster *roster, const char *id)
+{
+    size_t i = 0;
+    while (i < roster->wish_count && strcmp(roster->wishes[i].id, id) != 0)
+        i++;
+    return i;
+}
+
+static void withdraw(struct roster *roster, size_t i)
+{
+    if (i >= roster->wish_count)
+        return;
+    roster->wish_count--;
+    memmove(roster->wishes + i, roster->wishes + i + 1, (roster->wish_count - i) * sizeof *roster->wishes);
+}
+
 static void wish(struct roster *roster, const char *id)
 {
-    for (size_t i = 0; i < roster->wish_count; i++) {
-        if (strcmp(roster->wishes[i], id) == 0)
-            return;
-    }
+    if (wish_position(roster, id) < roster->wish_count)
+        return;
     void *wishes = grow(roster->wishes, sizeof *roster->wishes, roster->wish_count, &roster->wish_capacity);
     if (!wishes) {
         roster->needs_list = true; /* which will name it again */
         return;
     }
     roster->wishes = wishes;
-    memcpy(roster->wishes[roster->wish_count++], id, MONITOR_ID_BYTES);
+    struct roster_wish *added = &roster->wishes[roster->wish_count++];
+    *added = (struct roster_wish){.ticket = ++roster->last_ticket};
+    memcpy(added->id, id, sizeof added->id);
 }
 
-bool roster_next_wish(struct roster *roster, char ret_id[static MONITOR_ID_BYTES])
+bool roster_next_wish(struct roster *roster, struct roster_wish *ret_wish)
 {
-    if (roster->wish_count == 0)
+    for (size_t i = 0; i < roster->wish_count; i++) {
+        if (roster->wishes[i].is_asked)
+            continue;
+        roster->wishes[i].is_asked = true;
+        *ret_wish = roster->wishes[i];
+        return true;
+    }
+    return false;
+}
+
+/* False when the wish is void. */
+static bool answered(struct roster *roster, const struct roster_wish *asked)
+{
+    const size_t i = wish_position(roster, asked->id);
+    if (i == roster->wish_count || roster->wishes[i].ticket != asked->ticket)
         return false;
-    memcpy(ret_id, roster->wishes[0], MONITOR_ID_BYTES);
-    roster->wish_count--;
-    memmove(roster->wishes, roster->wishes + 1, roster->wish_count * sizeof *roster->wishes);
+    withdraw(roster, i);
     return true;
+}
+
+void roster_unanswered(struct roster *roster, const struct roster_wish *asked)
+{
+    (void)answered(roster, asked);
 }
 
 int roster_event(struct roster *roster, const char *line, size_t bytes, struct mst_error *err)
@@ -116,9 +149,13 @@ int roster_event(struct roster *roster, const char *line, size_t bytes, struct m
     if (r < 0)
         return r;
 
-    if (strcmp(action, "start") == 0 || strcmp(action, "rename") == 0)
+    const bool is_new = strcmp(action, "start") == 0 || strcmp(action, "rename") == 0;
+    const bool has_ended = strcmp(action, "die") == 0 || strcmp(action, "destroy") == 0;
+    if (is_new || has_ended)
+        withdraw(roster, wish_position(roster, id));
+    if (is_new)
         wish(roster, id);
-    else if (strcmp(action, "die") == 0 || strcmp(action, "destroy") == 0)
+    if (has_ended)
         roster_forget(roster, id);
     return 0;
 }
@@ -158,13 +195,13 @@ int roster_list(struct roster *roster, const cJSON *list, bool again, struct mst
     return 0;
 }
 
-int roster_inspected(struct roster *roster, const char *id, const cJSON *inspect, struct mst_error *err)
+int roster_inspected(struct roster *roster, const struct roster_wish *asked, const cJSON *inspect,
+                     struct mst_error *err)
 {
+    const char *id = asked->id;
     struct monitor_container info;
-    if (!inspect) {
-        roster_forget(roster, id);
+    if (!answered(roster, asked))
         return 0;
-    }
     int r = container_from_inspect(inspect, &info, err);
     if (r == 0 && strcmp(info.id, id) != 0)
         r = mst_error_set(err, -EBADMSG, "asked for container %.12s, got %.12s", id, info.id);

@@ -17,12 +17,21 @@
 #define ROSTER_MAX                                                                                           \
     4096 /* containers on one node, and ids to be inspected; the rest waits for the next list */
 
+/* A container to be inspected. What an event tells while the answer is on its way is newer than the answer,
+ * so each asking has a ticket, and the event makes it void. */
+struct roster_wish {
+    char id[MONITOR_ID_BYTES];
+    uint64_t ticket;
+    bool is_asked;
+};
+
 struct roster {
     struct monitor_paths paths; /* borrowed */
     struct target **targets;    /* owned; in the order in which they came */
     size_t count, capacity;
-    char (*wishes)[MONITOR_ID_BYTES]; /* to be inspected */
+    struct roster_wish *wishes; /* until they are answered */
     size_t wish_count, wish_capacity;
+    uint64_t last_ticket;
     bool needs_list;        /* something was missed: ask for the list */
     struct mst_buf scratch; /* for reading files */
 };
@@ -37,12 +46,15 @@ int roster_event(struct roster *roster, const char *line, size_t bytes, struct m
  * which is for after a time without events. -EBADMSG: nothing changed. */
 int roster_list(struct roster *roster, const cJSON *list, bool again, struct mst_error *err);
 
-/* Takes a wish out. False when there is none. */
-bool roster_next_wish(struct roster *roster, char ret_id[static MONITOR_ID_BYTES]);
+/* The next wish that is to be asked for; a copy. False when there is none. */
+bool roster_next_wish(struct roster *roster, struct roster_wish *ret_wish);
 
-/* The reply to a wish; NULL: the Engine does not know the container. Opens its files. -ENOENT when it runs
+/* The answer to a wish: opens the container's files. One that is void is passed over. -ENOENT when it runs
  * but cannot be seen, -EBADMSG, -ENOMEM, -EMFILE: it is not sampled then. */
-int roster_inspected(struct roster *roster, const char *id, const cJSON *inspect, struct mst_error *err);
+int roster_inspected(struct roster *roster, const struct roster_wish *wish, const cJSON *inspect,
+                     struct mst_error *err);
+/* There is no answer to it. */
+void roster_unanswered(struct roster *roster, const struct roster_wish *wish);
 
 /* It has gone: close its files. Unknown ids are fine. */
 void roster_forget(struct roster *roster, const char *id);

@@ -32,29 +32,36 @@ static int tell(struct roster *roster, const char *action, const char *id)
     return roster_event(roster, line, (size_t)length, NULL);
 }
 
+/* The next wish must be for `id`. */
+static struct roster_wish next_wish(struct roster *roster, const char *id)
+{
+    struct roster_wish wish;
+    assert_true(roster_next_wish(roster, &wish));
+    assert_string_equal(wish.id, id);
+    return wish;
+}
+
+/* Start number `start` of the container, told and answered. */
 static void inspected(struct roster *roster, int start)
 {
-    char id[MONITOR_ID_BYTES];
     mst_cleanup(mst_json_deletep) cJSON *json = inspect_reply(start);
-    while (roster_next_wish(roster, id))
-        continue;
-    assert_int_equal(roster_inspected(roster, CONTAINER_ID, json, NULL), 0);
+    assert_int_equal(tell(roster, "start", CONTAINER_ID), 0);
+    const struct roster_wish wish = next_wish(roster, CONTAINER_ID);
+    assert_int_equal(roster_inspected(roster, &wish, json, NULL), 0);
 }
 
 static void stored_events_of_an_engine_lead_to_the_right_wishes(void **state)
 {
     mst_cleanup(roster_release) struct roster roster;
     mst_cleanup(mst_buf_release) struct mst_buf events = load(DATA("engine/events.jsonl"));
-    char id[MONITOR_ID_BYTES];
+    struct roster_wish wish;
     (void)state;
     roster_init(&roster, &v1_paths);
     for (char *line = events.bytes, *end; (end = strchr(line, '\n')); line = end + 1)
         assert_int_equal(roster_event(&roster, line, (size_t)(end - line), NULL), 0);
-    assert_true(roster_next_wish(&roster, id)); /* started, and died later: the reply will say so */
-    assert_memory_equal(id, "c3e6be", 6);
-    assert_true(roster_next_wish(&roster, id));
-    assert_string_equal(id, CONTAINER_ID);
-    assert_false(roster_next_wish(&roster, id)); /* the third was only created */
+    /* Of three, one died again and one was only created. */
+    (void)next_wish(&roster, CONTAINER_ID);
+    assert_false(roster_next_wish(&roster, &wish));
 }
 
 static void what_is_no_event_is_refused_and_changes_nothing(void **state)
@@ -90,14 +97,11 @@ static void what_is_no_event_is_refused_and_changes_nothing(void **state)
 static void a_container_is_sampled_from_start_to_die(void **state)
 {
     mst_cleanup(roster_release) struct roster roster;
-    char id[MONITOR_ID_BYTES];
     (void)state;
     roster_init(&roster, &v1_paths);
-    assert_int_equal(tell(&roster, "start", CONTAINER_ID), 0);
     assert_int_equal(tell(&roster, "start", CONTAINER_ID), 0); /* told twice */
-    assert_int_equal(roster.wish_count, 1);
-    assert_true(roster_next_wish(&roster, id));
     inspected(&roster, 11);
+    assert_int_equal(roster.wish_count, 0);
     assert_non_null(roster_find(&roster, CONTAINER_ID));
     assert_int_equal(tell(&roster, "die", OTHER_ID), 0);
     assert_int_equal(roster.count, 1);
@@ -121,12 +125,13 @@ static void a_rename_keeps_the_counters_and_a_restart_begins_anew(void **state)
     mst_cleanup(mst_json_deletep) cJSON *renamed = inspect_reply(11);
     cJSON_ReplaceItemInObjectCaseSensitive(renamed, "Name", cJSON_CreateString("/other"));
     assert_int_equal(tell(&roster, "rename", CONTAINER_ID), 0);
-    assert_int_equal(roster_inspected(&roster, CONTAINER_ID, renamed, NULL), 0);
+    const struct roster_wish wish = next_wish(&roster, CONTAINER_ID);
+    assert_int_equal(roster_inspected(&roster, &wish, renamed, NULL), 0);
     assert_ptr_equal(roster_find(&roster, CONTAINER_ID), target);
     assert_string_equal(target->info.name, "other");
     assert_true(target->has_last);
 
-    inspected(&roster, 12); /* a new StartedAt, though no event has told of it */
+    inspected(&roster, 12); /* a new StartedAt; that it died has been missed */
     assert_int_equal(roster.count, 1);
     assert_false(roster_find(&roster, CONTAINER_ID)->has_last);
 }
@@ -136,7 +141,7 @@ static void a_list_adds_what_is_missing_and_drops_what_has_gone(void **state)
     mst_cleanup(roster_release) struct roster roster;
     mst_cleanup(mst_json_deletep) cJSON *list = parse_file(DATA("engine/list.json"));
     mst_cleanup(mst_json_deletep) cJSON *empty = cJSON_CreateArray();
-    char id[MONITOR_ID_BYTES];
+    struct roster_wish wish;
     (void)state;
     roster_init(&roster, &v1_paths);
     assert_true(roster.needs_list);
@@ -145,8 +150,10 @@ static void a_list_adds_what_is_missing_and_drops_what_has_gone(void **state)
     assert_false(roster.needs_list);
     assert_int_equal(roster.count, 1);
     assert_int_equal(roster.wish_count, 4); /* of five, one is known */
-    while (roster_next_wish(&roster, id))
-        assert_string_not_equal(id, CONTAINER_ID);
+    while (roster_next_wish(&roster, &wish)) {
+        assert_string_not_equal(wish.id, CONTAINER_ID);
+        roster_unanswered(&roster, &wish);
+    }
     assert_int_equal(roster_list(&roster, list, true, NULL), 0);
     assert_int_equal(roster.wish_count, 5); /* after a time without events all are asked about */
     assert_int_equal(roster_list(&roster, empty, false, NULL), 0);
@@ -175,23 +182,54 @@ static void a_reply_about_something_else_is_refused(void **state)
     mst_cleanup(mst_json_deletep) cJSON *json = inspect_reply(11);
     (void)state;
     roster_init(&roster, &v1_paths);
-    assert_int_equal(roster_inspected(&roster, OTHER_ID, json, NULL), -EBADMSG);
+    assert_int_equal(tell(&roster, "start", OTHER_ID), 0);
+    const struct roster_wish wish = next_wish(&roster, OTHER_ID);
+    assert_int_equal(roster_inspected(&roster, &wish, json, NULL), -EBADMSG);
     assert_int_equal(roster.count, 0);
 }
 
 static void one_that_ended_before_it_was_asked_about_is_not_sampled(void **state)
 {
+    static const struct {
+        int pid, code;
+    } cases[] = {{999, -ENOENT}, {0, 0}}; /* its pid has gone; the Engine knows that it ended */
     mst_cleanup(roster_release) struct roster roster;
     mst_cleanup(mst_json_deletep) cJSON *json = inspect_reply(11);
-    cJSON *container_state = cJSON_GetObjectItemCaseSensitive(json, "State");
     (void)state;
     roster_init(&roster, &v1_paths);
-    cJSON_ReplaceItemInObjectCaseSensitive(container_state, "Pid", cJSON_CreateNumber(999));
-    assert_int_equal(roster_inspected(&roster, CONTAINER_ID, json, NULL), -ENOENT); /* its pid has gone */
-    cJSON_ReplaceItemInObjectCaseSensitive(container_state, "Pid", cJSON_CreateNumber(0));
-    assert_int_equal(roster_inspected(&roster, CONTAINER_ID, json, NULL), 0);
-    assert_int_equal(roster_inspected(&roster, CONTAINER_ID, NULL, NULL), 0);
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        assert_int_equal(tell(&roster, "start", CONTAINER_ID), 0);
+        const struct roster_wish wish = next_wish(&roster, CONTAINER_ID);
+        cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(json, "State"), "Pid",
+                                               cJSON_CreateNumber(cases[i].pid));
+        assert_int_equal(roster_inspected(&roster, &wish, json, NULL), cases[i].code);
+        assert_int_equal(roster.count, 0);
+        assert_int_equal(roster.wish_count, 0);
+    }
+}
+
+/* The Engine answered before the event, but the answer comes in after it, over another connection. */
+static void an_event_makes_answers_that_are_under_way_void(void **state)
+{
+    mst_cleanup(roster_release) struct roster roster;
+    mst_cleanup(mst_json_deletep) cJSON *first = inspect_reply(11);
+    mst_cleanup(mst_json_deletep) cJSON *second = inspect_reply(12);
+    (void)state;
+    roster_init(&roster, &v1_paths);
+    assert_int_equal(tell(&roster, "start", CONTAINER_ID), 0);
+    const struct roster_wish before = next_wish(&roster, CONTAINER_ID);
+    assert_int_equal(tell(&roster, "die", CONTAINER_ID), 0);
+    assert_int_equal(roster_inspected(&roster, &before, first, NULL), 0);
     assert_int_equal(roster.count, 0);
+
+    assert_int_equal(tell(&roster, "start", CONTAINER_ID), 0);
+    const struct roster_wish after = next_wish(&roster, CONTAINER_ID);
+    assert_int_equal(roster_inspected(&roster, &before, first, NULL), 0);
+    assert_int_equal(roster.count, 0);
+    assert_int_equal(roster_inspected(&roster, &after, second, NULL), 0);
+    assert_string_equal(roster_find(&roster, CONTAINER_ID)->info.started_at, "2026-11-27T23:06:12.5Z");
+    roster_unanswered(&roster, &after); /* done already: fine */
+    assert_int_equal(roster.count, 1);
 }
 
 static void wishes_have_a_limit_after_which_the_list_is_asked_for(void **state)
@@ -220,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_list_that_makes_no_sense_changes_nothing),
         cmocka_unit_test(a_reply_about_something_else_is_refused),
         cmocka_unit_test(one_that_ended_before_it_was_asked_about_is_not_sampled),
+        cmocka_unit_test(an_event_makes_answers_that_are_under_way_void),
         cmocka_unit_test(wishes_have_a_limit_after_which_the_list_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
