@@ -449,7 +449,8 @@ int discovery_hello_closed(struct discovery_hello *hello, struct mst_error *err)
 {
     if (hello->status == DISCOVERY_HELLO_DONE)
         return DISCOVERY_HELLO_DONE;
-    return hello_fail(hello, DISCOVERY_REASON_CLOSED, err);
+    const bool failed = hello->status == DISCOVERY_HELLO_FAILED; /* then the first cause stays */
+    return hello_fail(hello, failed ? hello->reason : DISCOVERY_REASON_CLOSED, err);
 }
 
 size_t discovery_hello_wanted(const struct discovery_hello *hello)

@@ -55,12 +55,21 @@ static int io_receive(struct discovery_hello *hello, int fd, struct mst_error *e
     return r < 0 ? r : 0;
 }
 
+void discovery_hello_turn_away(int fd, enum discovery_reason reason)
+{
+    const uint8_t byte = (uint8_t)reason;
+    char scrap[DISCOVERY_HELLO_MESSAGE_BYTES];
+    (void)send(fd, &byte, sizeof byte, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)shutdown(fd, SHUT_WR);
+    (void)recv(fd, scrap, sizeof scrap, MSG_DONTWAIT); /* as in io_farewell() */
+}
+
 int discovery_hello_io(struct discovery_hello *hello, int fd, struct mst_error *err)
 {
     for (;;) {
         const int full = io_send(hello, fd);
-        if (full < 0)
-            return discovery_hello_closed(hello, err) < 0 ? -EPIPE : DISCOVERY_HELLO_DONE;
+        if (full < 0 || hello->status == DISCOVERY_HELLO_FAILED)
+            return discovery_hello_closed(hello, err);
         if (hello->status == DISCOVERY_HELLO_DONE)
             return full ? DISCOVERY_HELLO_GOING : DISCOVERY_HELLO_DONE;
         const int r = io_receive(hello, fd, err);

@@ -7,10 +7,11 @@
 #include "big_endian.h"
 #include "muster/hello.h"
 
-#define WIRE_HEADER_BYTES 8                             /* magic, version, type, flags */
-#define WIRE_OPENER_BYTES DISCOVERY_HELLO_MESSAGE_BYTES /* M1; M2 is as long, so that no reply outgrows it   \
-                                                         */
-#define WIRE_PROOF_BYTES         64                     /* M3 and M4 */
+#define WIRE_HEADER_BYTES 8 /* magic, version, type, flags */
+#define WIRE_OPENER_BYTES                                                                                    \
+    DISCOVERY_HELLO_MESSAGE_BYTES   /* M1; M2 is as long, so that no reply outgrows it                       \
+                                     */
+#define WIRE_PROOF_BYTES         64 /* M3 and M4 */
 #define WIRE_OPENER_SIGNED_BYTES (WIRE_OPENER_BYTES - MST_SHA256_BYTES) /* what stands before the MAC */
 #define WIRE_PROOF_SIGNED_BYTES  (WIRE_PROOF_BYTES - MST_SHA256_BYTES)
 #define WIRE_MAGIC_FIRST_BYTE    'm' /* no refusal has this value */

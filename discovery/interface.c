@@ -125,7 +125,7 @@ int discovery_interfaces_list(struct discovery_interface *ret_list, size_t capac
 int discovery_interface_find(const struct mst_cidr *subnet, struct discovery_choice *ret_choice,
                              struct mst_error *err)
 {
-    size_t count, choices;
+    size_t count = 0, choices;
     mst_cleanup(mst_freep) struct discovery_interface *list = calloc(DISCOVERY_INTERFACES_MAX, sizeof *list);
     if (!list)
         return mst_error_set(err, -ENOMEM, "list this machine's interfaces: no memory");

@@ -51,16 +51,24 @@ static bool attribute(struct ips_reader *reader, const char *name, char *text, s
     return length >= 0 && (size_t)length < text_bytes;
 }
 
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)((at - digits) % 16) : -1;
+}
+
+/* "02:42:c0:a8:00:0a" and nothing else. */
 static bool parse_mac(const char *text, uint8_t ret_mac[static DISCOVERY_MAC_BYTES])
 {
-    unsigned byte[DISCOVERY_MAC_BYTES];
-    int used = 0;
-    if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1], &byte[2], &byte[3], &byte[4], &byte[5],
-               &used) != DISCOVERY_MAC_BYTES ||
-        text[used] != '\0')
+    if (strlen(text) != DISCOVERY_MAC_TEXT_BYTES - 1)
         return false;
-    for (size_t i = 0; i < DISCOVERY_MAC_BYTES; i++)
-        ret_mac[i] = (uint8_t)byte[i];
+    for (size_t i = 0; i < DISCOVERY_MAC_BYTES; i++, text += 3) {
+        const int high = hex_digit(text[0]), low = hex_digit(text[1]);
+        if (high < 0 || low < 0 || text[2] != (i + 1 < DISCOVERY_MAC_BYTES ? ':' : '\0'))
+            return false;
+        ret_mac[i] = (uint8_t)(high << 4 | low);
+    }
     return true;
 }
 

@@ -168,6 +168,28 @@ static void a_peer_that_closes_is_told_from_one_that_is_slow(void **state)
     (void)close(fds[0]);
 }
 
+static void a_full_listener_turns_away_with_one_byte(void **state)
+{
+    (void)state;
+    const struct discovery_self self = make_self("w1.1", 1, 7);
+    struct discovery_hello hello;
+    struct mst_error err = MST_ERROR_INIT;
+    int fds[2];
+    assert_int_equal(mst_socket_pair(fds, NULL), 0);
+    assert_int_equal(discovery_hello_dialer(&hello, &self, DISCOVERY_PURPOSE_HELLO, LOOPBACK, 7070, NULL), 0);
+    assert_int_equal(discovery_hello_io(&hello, fds[0], NULL), DISCOVERY_HELLO_GOING);
+    discovery_hello_turn_away(fds[1], DISCOVERY_REASON_FULL);
+    (void)close(fds[1]);
+    for (int i = 0; i < 2; i++) { /* asked again, it says the same */
+        assert_int_equal(discovery_hello_io(&hello, fds[0], &err), -EPROTO);
+        assert_int_equal(hello.reason, DISCOVERY_REASON_FULL);
+        assert_string_equal(
+            err.text, "hello to 127.0.0.1:7070: it has too many unauthenticated connections at the moment");
+    }
+    assert_true(discovery_reason_may_pass(hello.reason));
+    (void)close(fds[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +199,7 @@ int main(void)
         cmocka_unit_test(silence_ends_at_the_deadline),
         cmocka_unit_test(both_sides_run_in_one_poll_loop),
         cmocka_unit_test(a_peer_that_closes_is_told_from_one_that_is_slow),
+        cmocka_unit_test(a_full_listener_turns_away_with_one_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

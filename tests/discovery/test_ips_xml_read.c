@@ -61,6 +61,7 @@ static const struct {
     {"an empty address", HEAD "<address addr='' addrtype='ipv4'/>" TAIL, -EBADMSG},
     {"not a MAC", HEAD "<address addr='02:42:c0' addrtype='mac'/>" TAIL, -EBADMSG},
     {"a MAC that goes on", HEAD "<address addr='02:42:c0:a8:00:0a:0b' addrtype='mac'/>" TAIL, -EBADMSG},
+    {"a MAC with blanks", HEAD "<address addr='02: 2:c0:+8:00:0a' addrtype='mac'/>" TAIL, -EBADMSG},
     {"not a port", HEAD "<ports><port protocol='tcp' portid='70700'/></ports>" TAIL, -EBADMSG},
     {"a name with a newline", HEAD "<hostnames><hostname name='a&#10;b'/></hostnames>" TAIL, -EBADMSG},
     {"an entity of the document's own",

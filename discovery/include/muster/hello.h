@@ -179,6 +179,10 @@ void discovery_hello_sent(struct discovery_hello *hello, size_t count);
 int discovery_hello_io(struct discovery_hello *hello, int fd, struct mst_error *err);
 short discovery_hello_events(const struct discovery_hello *hello); /* POLLIN, POLLOUT */
 
+/* Turn a connection away before any hello, for a reason of the first group (DISCOVERY_REASON_FULL). The
+ * caller closes the socket. */
+void discovery_hello_turn_away(int fd, enum discovery_reason reason);
+
 /* Blocking: connect, say hello, return the non-blocking socket and the session; -ETIMEDOUT at the deadline.
  * *ret_reason (may be NULL) is set on failures too: NONE when the fault lay below the hello (nobody there).
  */
@@ -193,7 +197,7 @@ int discovery_hello_run(struct discovery_hello *hello, int fd, uint64_t deadline
  * frame that is altered, repeated, reordered, reflected or of another connection ends the connection. */
 #define DISCOVERY_FRAME_HEADER_BYTES   16
 #define DISCOVERY_FRAME_MAC_BYTES      16
-#define DISCOVERY_FRAME_MAX_BYTES      (256 * 1024) /* of payload */
+#define DISCOVERY_FRAME_MAX_BYTES      262144 /* of payload */
 #define DISCOVERY_FRAME_OVERHEAD_BYTES (DISCOVERY_FRAME_HEADER_BYTES + DISCOVERY_FRAME_MAC_BYTES)
 
 struct discovery_frames {

@@ -26,7 +26,7 @@ int discovery_arp_sweep_new(struct discovery_arp *arp, const struct discovery_sw
                             struct discovery_sweep **ret_sweep, struct mst_error *err);
 
 /* What a scan found, as a file. */
-#define DISCOVERY_XML_MAX_BYTES (64 * 1024 * 1024)
+#define DISCOVERY_XML_MAX_BYTES 67108864 /* 64 MiB: nmap writes about 1 KiB a host */
 #define DISCOVERY_XML_MAX_HOSTS 65536
 
 struct discovery_report {
