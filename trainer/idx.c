@@ -62,7 +62,7 @@ static uint32_t big_endian_32(const uint8_t *bytes)
 static int read_header(gzFile file, const char *path, size_t dims, struct trainer_idx *idx,
                        struct mst_error *err)
 {
-    uint8_t header[4 + 4 * (TRAINER_MAX_DIMS + 1)];
+    uint8_t header[4 + 4 * (TRAINER_MAX_DIMS + 1)] = {0};
     const size_t header_bytes = 4 + 4 * dims;
     size_t got = 0;
 

@@ -28,6 +28,9 @@
 #include <sys/uio.h>
 
 #define RING_SEGMENT_FLOATS 65536 /* 256 KiB: what is added stays in the second-level cache */
+/* While data flows, packets are fractions of a millisecond apart even at 100 Mbit/s. A longer pause is not
+ * the wire's. */
+#define RING_PAUSE_NS (2 * MST_NS_PER_MS)
 
 struct cursor {
     uint32_t phase, segment;
@@ -44,10 +47,11 @@ struct ring {
     size_t pending_capacity;
     struct cursor send, receive;
     uint8_t send_frame[RING_FRAME_BYTES], receive_frame[RING_FRAME_BYTES];
-    size_t drop_bytes; /* of an older view's payload, still to be read and thrown away */
-    bool held;         /* a received segment waits in `arrived` until our own values are final there */
-    float *arrived;    /* RING_SEGMENT_FLOATS */
-    uint64_t progress_ns, finish_ns, first_byte_ns; /* mst_now_ns() of the last byte moved, ...; 0: not yet */
+    size_t drop_bytes;    /* of an older view's payload, still to be read and thrown away */
+    bool held;            /* a received segment waits in `arrived` until our own values are final there */
+    float *arrived;       /* RING_SEGMENT_FLOATS */
+    uint64_t progress_ns; /* mst_now_ns() of the last byte moved */
+    uint64_t paused_ns;   /* in finish(), without a byte */
     uint64_t bytes_sent;
 };
 
@@ -212,8 +216,6 @@ static ssize_t receive_some(struct ring *ring, void *bytes, size_t count, struct
         return 0;
     if (n <= 0)
         return socket_failure(err, n == 0 ? -EPIPE : -errno, "receive from the previous worker");
-    if (ring->first_byte_ns == 0)
-        ring->first_byte_ns = mst_now_ns();
     return n;
 }
 
@@ -287,7 +289,7 @@ static int check_cancelled(const struct ring *ring, struct mst_error *err)
 /* Wait until a socket can go on. A neighbour that closed is noticed even while there is nothing to move, as
  * long as something is still to come from it or to go to it; one that has nothing left to do with us may
  * close. */
-static int wait_for_sockets(const struct ring *ring, struct mst_error *err)
+static int wait_for_sockets(struct ring *ring, struct mst_error *err)
 {
     const short next_events = (short)(POLLRDHUP | (can_send(ring) ? POLLOUT : 0));
     struct pollfd fds[] = {
@@ -297,7 +299,11 @@ static int wait_for_sockets(const struct ring *ring, struct mst_error *err)
     };
     const uint64_t deadline_ns = ring->progress_ns + ring->options.timeout_ms * MST_NS_PER_MS;
 
+    const uint64_t start_ns = mst_now_ns();
     const int n = poll(fds, MST_ARRAY_COUNT(fds), mst_ms_until(deadline_ns, INT32_MAX));
+    const uint64_t waited_ns = mst_now_ns() - start_ns;
+    if (waited_ns >= RING_PAUSE_NS)
+        ring->paused_ns += waited_ns;
     if (n < 0 && errno != EINTR)
         return mst_error_errno(err, -errno, "wait for the neighbours");
     if (n == 0 && mst_now_ns() >= deadline_ns)
@@ -394,8 +400,8 @@ static int begin(struct trainer_exchange *exchange, const struct trainer_sum *su
     ring->send = ring->receive = (struct cursor){0};
     settle(ring, &ring->send, 0);
     settle(ring, &ring->receive, 1);
-    ring->finish_ns = ring->first_byte_ns = 0;
     ring->progress_ns = mst_now_ns();
+    ring->paused_ns = 0;
     ring->bytes_sent = 0;
     return 0;
 }
@@ -434,19 +440,17 @@ static int finish(struct trainer_exchange *exchange, struct trainer_exchange_sta
 
     if (ring->failure < 0)
         return mst_error_errno(err, ring->failure, "the ring failed before");
-    ring->finish_ns = ring->progress_ns = mst_now_ns();
+    const uint64_t start_ns = mst_now_ns();
+    ring->progress_ns = start_ns;
     int r = check_cancelled(ring, err);
     if (r >= 0)
         r = pump(ring, true, err);
     if (r < 0)
         return fail(ring, r);
-    const uint64_t end_ns = mst_now_ns();
-    uint64_t first_ns = ring->first_byte_ns;
-    if (first_ns < ring->finish_ns) /* it came before we were done computing, or none was due */
-        first_ns = ring->finish_ns;
+    const uint64_t total_ns = mst_now_ns() - start_ns;
     *ret_stats = (struct trainer_exchange_stats){
-        .wait_ms = (double)(first_ns - ring->finish_ns) / MST_NS_PER_MS,
-        .transfer_ms = (double)(end_ns - first_ns) / MST_NS_PER_MS,
+        .wait_ms = (double)ring->paused_ns / MST_NS_PER_MS,
+        .transfer_ms = (double)(total_ns - ring->paused_ns) / MST_NS_PER_MS,
         .bytes_sent = ring->bytes_sent,
     };
     return 0;

@@ -179,7 +179,7 @@ static int check_entry(const struct reader *reader, const cJSON *header,
                        const struct safetensors_entry *entry, uint64_t *ret_begin, struct mst_error *err)
 {
     const cJSON *json = cJSON_GetObjectItemCaseSensitive(header, entry->name);
-    uint64_t dims[TRAINER_MAX_DIMS], offsets[2];
+    uint64_t dims[TRAINER_MAX_DIMS] = {0}, offsets[2] = {0};
 
     if (!cJSON_IsObject(json))
         return mst_error_set(err, -EBADMSG, "read '%s': tensor '%s' is missing", reader->path, entry->name);

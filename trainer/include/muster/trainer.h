@@ -108,9 +108,10 @@ size_t trainer_model_classes(const struct trainer_model *model); /* width of the
 /* Sums a vector of floats over all workers. Kinds of exchange are made by their own constructors. */
 struct trainer_exchange;
 
+/* Both are counted from the moment when this worker has nothing left to compute. */
 struct trainer_exchange_stats {
-    double wait_ms;      /* from our last contribution to the first byte of a neighbour: others were slower */
-    double transfer_ms;  /* from then until the sum was complete */
+    double wait_ms; /* in pauses of 2 ms or more without a byte: a neighbour is still computing, or stopped */
+    double transfer_ms;  /* the rest, until the sum was complete */
     uint64_t bytes_sent; /* frames and payload */
 };
 
