@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Carry out a plan: networks, secrets, configs, services; removals come last and apart, after convergence. */
+#ifndef SWARM_APPLY_H
+#define SWARM_APPLY_H
+
+#include "plan.h"
+
+/* Each write is a line of session->report. After an error what this call created is removed again, and the
+ * text says what could not be; what it updated stays updated. Not after -ECANCELED: then everything stands as
+ * it is. */
+int apply_plan(struct session *session, struct plan *plan, struct mst_error *err);
+/* The PLAN_REMOVE steps. What is still in use is kept, with a line. */
+int apply_removals(struct session *session, const struct plan *plan, struct mst_error *err);
+
+#endif

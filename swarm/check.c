@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include "muster/cleanup.h"
+#include "muster/json.h"
+#include "stack.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define SERVICE_NAME_MAX 63
+#define CONTENT_NAME_MAX 64
+#define NANO_CPUS_MIN    1000000            /* the engine's own minimum: 0.001 */
+#define MEMORY_MIN_BYTES ((int64_t)4 << 20) /* likewise */
+
+/* "stack.yml:14:5: " in front of the text, where there is a place. */
+static int __attribute__((format(printf, 4, 5)))
+fail_at(struct mst_error *err, struct compose_place place, int code, const char *format, ...)
+{
+    char text[MST_ERROR_TEXT_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!place.file)
+        return mst_error_set(err, code, "%s", text);
+    return mst_error_set(err, code, "%s:%" PRIu32 ":%" PRIu32 ": %s", place.file, place.line, place.column,
+                         text);
+}
+
+static int check_limits(const struct compose_service *service, const struct compose_limits *limits,
+                        const char *key, struct mst_error *err)
+{
+    if (limits->nano_cpus != 0 && limits->nano_cpus < NANO_CPUS_MIN)
+        return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.resources.%s.cpus: at least 0.001",
+                       service->key, key);
+    if (limits->memory_bytes != 0 && limits->memory_bytes < MEMORY_MIN_BYTES)
+        return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.resources.%s.memory: at least 4M",
+                       service->key, key);
+    return 0;
+}
+
+static int check_ports(const struct compose_service *service, struct mst_error *err)
+{
+    const char *mode = service->deploy.endpoint_mode;
+
+    for (size_t i = 0; i < service->port_count && mode && strcasecmp(mode, "dnsrr") == 0; i++) {
+        const char *publish = service->ports[i].mode;
+        if (!publish || strcmp(publish, "ingress") == 0)
+            return fail_at(err, service->ports[i].place, -EBADMSG,
+                           "services.%s.ports: port %" PRIu32
+                           " is published over ingress, which endpoint_mode dnsrr cannot do; use mode: host",
+                           service->key, service->ports[i].target);
+    }
+    return 0;
+}
+
+static int check_service(const struct compose_service *service, struct mst_error *err)
+{
+    int r;
+
+    if (strlen(service->name) > SERVICE_NAME_MAX)
+        return fail_at(err, service->place, -EBADMSG,
+                       "services.%s: its name '%s' has more than %d characters", service->key, service->name,
+                       SERVICE_NAME_MAX);
+    for (size_t i = 0; i < service->deploy.constraints.count; i++) {
+        struct constraint constraint;
+        struct mst_error inner = MST_ERROR_INIT;
+        if (constraint_parse(service->deploy.constraints.items[i], &constraint, &inner) < 0)
+            return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.placement: %s", service->key,
+                           inner.text);
+    }
+    r = check_limits(service, &service->deploy.limits, "limits", err);
+    if (r >= 0)
+        r = check_limits(service, &service->deploy.reservations, "reservations", err);
+    return r < 0 ? r : check_ports(service, err);
+}
+
+static int check_contents(const struct compose_content *contents, size_t count, const char *section,
+                          struct mst_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(contents[i].name) > CONTENT_NAME_MAX)
+            return fail_at(err, contents[i].place, -EBADMSG,
+                           "%s.%s: its name '%s' has more than %d characters", section, contents[i].key,
+                           contents[i].name, CONTENT_NAME_MAX);
+    }
+    return 0;
+}
+
+int check_project(const struct compose_project *project, struct mst_error *err)
+{
+    int r = check_contents(project->secrets, project->secret_count, "secrets", err);
+
+    if (r >= 0)
+        r = check_contents(project->configs, project->config_count, "configs", err);
+    for (size_t i = 0; i < project->service_count && r >= 0; i++)
+        r = check_service(&project->services[i], err);
+    return r;
+}
+
+/* "node1, node2, node3" */
+static void usable_names(const struct swarm_nodes *nodes, struct mst_buf *text)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (nodes->items[i].is_usable)
+            (void)mst_buf_printf(text, "%s%s", text->count > 0 ? ", " : "", nodes->items[i].hostname);
+    }
+}
+
+static int check_pin(const struct compose_service *service, const struct constraint *constraint,
+                     const struct swarm_nodes *nodes, struct mst_error *err)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf names = MST_BUF_INIT(512);
+    size_t usable = 0, known = 0;
+
+    if (constraint->must_differ ||
+        (strcasecmp(constraint->key, "node.hostname") != 0 && strcasecmp(constraint->key, "node.id") != 0))
+        return 0;
+    for (size_t i = 0; i < nodes->count; i++) {
+        const bool is_allowed = constraint_allows(constraint, &nodes->items[i]);
+        known += is_allowed;
+        usable += is_allowed && nodes->items[i].is_usable;
+    }
+    if (usable == 1)
+        return 0;
+    usable_names(nodes, &names);
+    if (known == 0)
+        return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
+                       "services.%s: no node has %s '%s' (ready nodes: %s)", service->key, constraint->key,
+                       constraint->value, mst_buf_text(&names));
+    if (usable == 0)
+        return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
+                       "services.%s: the node with %s '%s' is not ready or not active (ready nodes: %s)",
+                       service->key, constraint->key, constraint->value, mst_buf_text(&names));
+    return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
+                   "services.%s: %zu nodes have %s '%s'; pin by node.id or a label", service->key, usable,
+                   constraint->key, constraint->value);
+}
+
+int check_pins(const struct compose_project *project, const struct swarm_nodes *nodes, struct mst_error *err)
+{
+    for (size_t s = 0; s < project->service_count; s++) {
+        const struct compose_service *service = &project->services[s];
+        const struct compose_deploy *deploy = &service->deploy;
+        const bool is_global = deploy->mode == COMPOSE_MODE_GLOBAL || deploy->mode == COMPOSE_MODE_GLOBAL_JOB;
+
+        if (!is_global && deploy->replicas.is_set && deploy->replicas.value == 0)
+            continue;
+        for (size_t i = 0; i < deploy->constraints.count; i++) {
+            struct constraint constraint;
+            int r = constraint_parse(deploy->constraints.items[i], &constraint, err);
+            if (r >= 0)
+                r = check_pin(service, &constraint, nodes, err);
+            if (r < 0)
+                return r;
+        }
+        /* A global service without a node has nothing to run, and that is its end. */
+        if (!is_global && constraints_count_nodes(&deploy->constraints, nodes) == 0)
+            return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
+                           "services.%s: none of the %zu ready nodes meets all of its %zu constraints",
+                           service->key, nodes->usable_count, deploy->constraints.count);
+    }
+    return 0;
+}
+
+static int refuse_subnet(const struct compose_network *network, const char *text, struct mst_cidr cidr,
+                         const struct subnets *used, const struct subnet_use *use, struct mst_error *err)
+{
+    char address[MST_IPV4_TEXT_BYTES], proposal[MST_IPV4_TEXT_BYTES];
+    struct mst_cidr other;
+
+    (void)mst_ipv4_text(use->cidr.network, address);
+    if (subnets_propose(used, cidr.prefix, &other) < 0)
+        return fail_at(err, network->place, -EADDRINUSE,
+                       "networks.%s: subnet %s overlaps %s (%s/%" PRIu32 ")", network->key, text, use->owner,
+                       address, use->cidr.prefix);
+    return fail_at(err, network->place, -EADDRINUSE,
+                   "networks.%s: subnet %s overlaps %s (%s/%" PRIu32 "); %s/%" PRIu32 " is free",
+                   network->key, text, use->owner, address, use->cidr.prefix,
+                   mst_ipv4_text(other.network, proposal), other.prefix);
+}
+
+int check_subnets(const struct compose_project *project, const struct live *live, const struct subnets *used,
+                  struct mst_error *err)
+{
+    for (size_t n = 0; n < project->network_count; n++) {
+        const struct compose_network *network = &project->networks[n];
+
+        if (network->external || !network->is_used ||
+            live_find(live->networks, ENGINE_NETWORK, network->name))
+            continue;
+        for (size_t i = 0; i < network->subnet_count; i++) {
+            const char *text = network->subnets[i].subnet;
+            const struct subnet_use *use;
+            struct mst_cidr cidr;
+            if (!text || strchr(text, ':'))
+                continue; /* IPv6: the engine looks at it */
+            if (mst_parse_cidr(text, &cidr, NULL) < 0)
+                return fail_at(err, network->place, -EBADMSG,
+                               "networks.%s: '%s' is not a subnet such as 10.1.0.0/24", network->key, text);
+            use = subnets_overlap(used, cidr, NULL);
+            if (use)
+                return refuse_subnet(network, text, cidr, used, use, err);
+        }
+    }
+    return 0;
+}
+
+static int note_live(const cJSON *list, enum engine_kind kind, struct spec_ids *ids, struct mst_error *err)
+{
+    const cJSON *object;
+
+    cJSON_ArrayForEach(object, list)
+    {
+        const int r = spec_ids_add(ids, kind, live_name(object, kind), live_id(object, kind), err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int check_external(struct engine *engine, enum engine_kind kind, const char *section, const char *key,
+                          const char *name, struct compose_place place, bool may_be_missing,
+                          struct spec_ids *ids, struct mst_error *err)
+{
+    mst_cleanup(mst_json_deletep) cJSON *object = NULL;
+    int r = engine_find(engine, kind, name, &object, err);
+
+    if (r < 0)
+        return r;
+    if (!object && may_be_missing)
+        return 0;
+    if (!object)
+        return fail_at(err, place, -ENOENT, "%s.%s: declared as external, but the swarm has no %s '%s'",
+                       section, key, engine_kind_text(kind), name);
+    if (kind == ENGINE_NETWORK && strcmp(mst_json_string_or(object, "Scope", ""), "swarm") != 0)
+        return fail_at(err, place, -ENOENT,
+                       "%s.%s: network '%s' is local to one node; a stack needs scope swarm", section, key,
+                       name);
+    return spec_ids_add(ids, kind, name, live_id(object, kind), err);
+}
+
+static int check_external_contents(struct engine *engine, enum engine_kind kind, const char *section,
+                                   const struct compose_content *contents, size_t count, struct spec_ids *ids,
+                                   struct mst_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct compose_content *c = &contents[i];
+        int r;
+        if (!c->external || (!c->is_used && c->generate_bytes == 0))
+            continue;
+        r = check_external(engine, kind, section, c->key, c->name, c->place, c->generate_bytes > 0, ids, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int check_references(struct engine *engine, const struct compose_project *project, const struct live *live,
+                     struct spec_ids *ids, struct mst_error *err)
+{
+    int r = note_live(live->networks, ENGINE_NETWORK, ids, err);
+
+    if (r >= 0)
+        r = note_live(live->secrets, ENGINE_SECRET, ids, err);
+    if (r >= 0)
+        r = note_live(live->configs, ENGINE_CONFIG, ids, err);
+    for (size_t i = 0; i < project->network_count && r >= 0; i++) {
+        const struct compose_network *n = &project->networks[i];
+        if (n->external && n->is_used && !spec_network_is_predefined(n->name))
+            r = check_external(engine, ENGINE_NETWORK, "networks", n->key, n->name, n->place, false, ids,
+                               err);
+    }
+    if (r >= 0)
+        r = check_external_contents(engine, ENGINE_SECRET, "secrets", project->secrets, project->secret_count,
+                                    ids, err);
+    if (r >= 0)
+        r = check_external_contents(engine, ENGINE_CONFIG, "configs", project->configs, project->config_count,
+                                    ids, err);
+    return r;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything that can be known to go wrong, before the first write. */
+#ifndef SWARM_CHECK_H
+#define SWARM_CHECK_H
+
+#include "live.h"
+#include "muster/compose.h"
+#include "nodes.h"
+#include "spec.h"
+#include "subnets.h"
+
+/* Names, limits and constraints: the file alone. -EBADMSG with the place in it. */
+int check_project(const struct compose_project *project, struct mst_error *err);
+/* Every service that wants to run has a usable node; a pin to a host name or an id meets exactly one.
+ * SWARM_NO_CONVERGENCE when not. */
+int check_pins(const struct compose_project *project, const struct swarm_nodes *nodes, struct mst_error *err);
+/* Subnets of the networks that are going to be made. -EADDRINUSE with a free subnet in the text. */
+int check_subnets(const struct compose_project *project, const struct live *live, const struct subnets *used,
+                  struct mst_error *err);
+/* External networks, secrets and configs exist (-ENOENT when not); those and what lives of the stack go into
+ * `ids`. Secrets that muster makes may be missing. Asks the engine. */
+int check_references(struct engine *engine, const struct compose_project *project, const struct live *live,
+                     struct spec_ids *ids, struct mst_error *err);
+
+#endif

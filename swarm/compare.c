@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compare.h"
+
+#include "muster/cleanup.h"
+#include "muster/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_BYTES 512
+
+struct comparison {
+    compare_fn *on_difference;
+    void *context;
+    size_t count;
+    bool only_desired; /* keys that only live has do not count */
+    char path[PATH_BYTES];
+};
+
+/* What the engine writes into a spec where the client sent nothing (moby, daemon/cluster/convert; tried
+ * on 20.10). */
+static const struct {
+    const char *path;
+    const char *value; /* as JSON */
+} engine_defaults[] = {
+    {"TaskTemplate.ContainerSpec.Isolation", "\"default\""},
+    {"TaskTemplate.Runtime", "\"container\""},
+    {"TaskTemplate.ForceUpdate", "0"},
+    {"TaskTemplate.RestartPolicy.Condition", "\"any\""},
+    {"TaskTemplate.RestartPolicy.MaxAttempts", "0"},
+    {"TaskTemplate.Placement.MaxReplicas", "0"},
+    {"EndpointSpec.Mode", "\"vip\""},
+    {"EndpointSpec.Ports[].Protocol", "\"tcp\""},
+    {"EndpointSpec.Ports[].PublishMode", "\"ingress\""},
+    {"EndpointSpec.Ports[].PublishedPort", "0"},
+    {"Mode.Replicated.Replicas", "1"},
+    {"UpdateConfig.FailureAction", "\"pause\""},
+    {"UpdateConfig.MaxFailureRatio", "0"},
+    {"UpdateConfig.Parallelism", "0"},
+    {"UpdateConfig.Order", "\"stop-first\""},
+    {"RollbackConfig.FailureAction", "\"pause\""},
+    {"RollbackConfig.MaxFailureRatio", "0"},
+    {"RollbackConfig.Parallelism", "0"},
+    {"RollbackConfig.Order", "\"stop-first\""},
+};
+
+static bool is_engine_default(const char *path, const cJSON *value)
+{
+    mst_cleanup(mst_freep) char *text = cJSON_PrintUnformatted(value);
+
+    for (size_t i = 0; text && i < MST_ARRAY_COUNT(engine_defaults); i++) {
+        if (strcmp(engine_defaults[i].path, path) == 0 && strcmp(engine_defaults[i].value, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Go leaves these out, or writes them where nothing was: "" and [] and {} and null and false. A 0 is a value:
+ * a grace period of 0 is not an absent one. */
+static bool is_empty(const cJSON *value)
+{
+    const cJSON *member;
+
+    if (!value || cJSON_IsNull(value) || cJSON_IsFalse(value))
+        return true;
+    if (cJSON_IsString(value))
+        return value->valuestring[0] == '\0';
+    if (!cJSON_IsArray(value) && !cJSON_IsObject(value))
+        return false;
+    cJSON_ArrayForEach(member, value)
+    {
+        if (cJSON_IsArray(value) || !is_empty(member))
+            return false;
+    }
+    return true;
+}
+
+static void report(struct comparison *c, const cJSON *desired, const cJSON *live)
+{
+    c->count++;
+    if (c->on_difference)
+        c->on_difference(c->context, c->path, desired, live);
+}
+
+static void compare(struct comparison *c, const cJSON *desired, const cJSON *live);
+
+static void compare_member(struct comparison *c, const char *key, const cJSON *desired, const cJSON *live)
+{
+    const size_t length = strlen(c->path);
+
+    (void)snprintf(c->path + length, sizeof c->path - length, "%s%s", length > 0 && key[0] != '[' ? "." : "",
+                   key);
+    compare(c, desired, live);
+    c->path[length] = '\0';
+}
+
+static void compare_objects(struct comparison *c, const cJSON *desired, const cJSON *live)
+{
+    const cJSON *member;
+
+    cJSON_ArrayForEach(member, desired)
+        compare_member(c, member->string, member, cJSON_GetObjectItemCaseSensitive(live, member->string));
+    if (c->only_desired)
+        return;
+    cJSON_ArrayForEach(member, live)
+    {
+        if (!cJSON_GetObjectItemCaseSensitive(desired, member->string))
+            compare_member(c, member->string, NULL, member);
+    }
+}
+
+static void compare_arrays(struct comparison *c, const cJSON *desired, const cJSON *live)
+{
+    const cJSON *a = desired->child, *b = live->child;
+
+    if (cJSON_GetArraySize(desired) != cJSON_GetArraySize(live)) {
+        report(c, desired, live);
+        return;
+    }
+    for (; a && b; a = a->next, b = b->next)
+        compare_member(c, "[]", a, b);
+}
+
+static void compare(struct comparison *c, const cJSON *desired, const cJSON *live)
+{
+    static const cJSON nothing = {.type = cJSON_Object};
+
+    if (is_empty(desired) && is_empty(live))
+        return;
+    if ((!desired && is_engine_default(c->path, live)) || (!live && is_engine_default(c->path, desired)))
+        return;
+    if ((!desired || cJSON_IsObject(desired)) && (!live || cJSON_IsObject(live)) && (desired || live))
+        compare_objects(c, desired ? desired : &nothing, live ? live : &nothing);
+    else if (cJSON_IsArray(desired) && cJSON_IsArray(live))
+        compare_arrays(c, desired, live);
+    else if (!desired || !live || !cJSON_Compare(desired, live, true))
+        report(c, desired, live);
+}
+
+/* cJSON_Raw (large numbers) as cJSON reads them back: comparable. NULL without memory. */
+static cJSON *plain_copy(const cJSON *json)
+{
+    mst_cleanup(mst_freep) char *text = cJSON_PrintUnformatted(json);
+
+    return text ? cJSON_Parse(text) : NULL;
+}
+
+static const char *mode_name(const cJSON *body)
+{
+    const cJSON *mode = mst_json_at(body, "Mode", NULL);
+
+    return mode && mode->child && mode->child->string ? mode->child->string : "Replicated";
+}
+
+size_t compare_service(const cJSON *desired, const cJSON *live_spec, compare_fn *on_difference, void *context)
+{
+    mst_cleanup(mst_json_deletep) cJSON *plain = plain_copy(desired);
+    struct comparison c = {.on_difference = on_difference, .context = context};
+
+    if (!plain)
+        return 1; /* without memory, "changed" is the safe answer */
+    /* {"Global": {}} has no leaf to compare. */
+    if (strcmp(mode_name(plain), mode_name(live_spec)) != 0) {
+        (void)snprintf(c.path, sizeof c.path, "Mode");
+        report(&c, mst_json_at(plain, "Mode", NULL), mst_json_at(live_spec, "Mode", NULL));
+        c.path[0] = '\0';
+    }
+    compare(&c, plain, live_spec);
+    return c.count;
+}
+
+size_t compare_network(const cJSON *desired, const cJSON *live, compare_fn *on_difference, void *context)
+{
+    struct comparison c = {.on_difference = on_difference, .context = context, .only_desired = true};
+    const cJSON *ipam = mst_json_at(desired, "IPAM", "Config", NULL);
+    static const char *const keys[] = {"Driver", "Options", "Labels"};
+
+    for (size_t i = 0; i < MST_ARRAY_COUNT(keys); i++)
+        compare_member(&c, keys[i], mst_json_at(desired, keys[i], NULL), mst_json_at(live, keys[i], NULL));
+    c.only_desired = false;
+    compare_member(&c, "Internal", mst_json_at(desired, "Internal", NULL),
+                   mst_json_at(live, "Internal", NULL));
+    compare_member(&c, "Attachable", mst_json_at(desired, "Attachable", NULL),
+                   mst_json_at(live, "Attachable", NULL));
+    c.only_desired = true;
+    if (ipam)
+        compare_member(&c, "IPAM.Config", ipam, mst_json_at(live, "IPAM", "Config", NULL));
+    return c.count;
+}
+
+void compare_value_text(const cJSON *value, char *text, size_t capacity)
+{
+    mst_cleanup(mst_freep) char *printed = value ? cJSON_PrintUnformatted(value) : NULL;
+
+    (void)snprintf(text, capacity, "%s", printed ? printed : "none");
+    if (printed && strlen(printed) >= capacity && capacity > 4)
+        memcpy(text + capacity - 4, "...", 4);
+}

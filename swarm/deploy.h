@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A project into running services: leftovers, plan, apply, converge, prune. */
+#ifndef SWARM_DEPLOY_H
+#define SWARM_DEPLOY_H
+
+#include "plan.h"
+
+struct deploy_options {
+    enum image_resolve resolve;
+    bool prune, detach;
+    uint64_t deadline_ns; /* of everything; mst_now_ns() */
+    unsigned settle_ms;   /* how long the stack must stay settled */
+};
+
+/* Up to the last write. *ret_since_s is when the newest task was made before that: what failed earlier is not
+ * this deployment's. The plan is the caller's to release, also after an error. */
+int deploy_apply(struct session *session, const struct compose_project *project,
+                 const struct deploy_options *options, struct plan *ret_plan, double *ret_since_s,
+                 struct mst_error *err);
+
+/* All of it. */
+int deploy_stack(struct session *session, const struct compose_project *project,
+                 const struct deploy_options *options, struct mst_error *err);
+
+#endif

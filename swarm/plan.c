@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan.h"
+
+#include "check.h"
+#include "compare.h"
+#include "muster/cleanup.h"
+#include "muster/file.h"
+#include "muster/json.h"
+#include "stack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ROUTES_PATH       "/proc/net/route"
+#define ROUTES_MAX_BYTES  ((size_t)1 << 20)
+#define CHANGES_MAX_BYTES ((size_t)64 << 10)
+
+const char *plan_action_text(enum plan_action action)
+{
+    static const char *const texts[] = {
+        [PLAN_KEEP] = "keep", [PLAN_CREATE] = "create", [PLAN_UPDATE] = "update", [PLAN_REMOVE] = "remove"};
+
+    return texts[action];
+}
+
+static struct plan_step *add_step(struct plan *plan, enum engine_kind kind, enum plan_action action,
+                                  size_t index, const char *name, const char *id, struct mst_error *err)
+{
+    struct plan_step *steps = reallocarray(plan->steps, plan->count + 1, sizeof *steps);
+    struct plan_step *step;
+
+    if (steps) {
+        plan->steps = steps;
+        step = &steps[plan->count];
+        *step = (struct plan_step){.kind = kind, .action = action, .index = index, .name = strdup(name)};
+        plan->count++;
+        if (id)
+            step->id = strdup(id);
+        if (step->name && (!id || step->id))
+            return step;
+    }
+    (void)mst_error_set(err, -ENOMEM, "plan: no memory");
+    return NULL;
+}
+
+static void note_change(void *context, const char *path, const cJSON *desired, const cJSON *live)
+{
+    struct mst_buf *changes = context;
+    char before[96], after[96];
+
+    compare_value_text(live, before, sizeof before);
+    compare_value_text(desired, after, sizeof after);
+    (void)mst_buf_printf(changes, "%s: %s -> %s\n", path, before, after);
+}
+
+static int plan_networks(struct plan *plan, struct report *report, struct mst_error *err)
+{
+    const struct compose_project *project = plan->project;
+
+    for (size_t i = 0; i < project->network_count; i++) {
+        const struct compose_network *network = &project->networks[i];
+        mst_cleanup(mst_buf_release) struct mst_buf changes = MST_BUF_INIT(CHANGES_MAX_BYTES);
+        mst_cleanup(mst_json_deletep) cJSON *body = NULL;
+        const cJSON *live;
+        int r;
+
+        if (network->external || !network->is_used)
+            continue;
+        live = live_find(plan->live.networks, ENGINE_NETWORK, network->name);
+        if (!add_step(plan, ENGINE_NETWORK, live ? PLAN_KEEP : PLAN_CREATE, i, network->name,
+                      live ? live_id(live, ENGINE_NETWORK) : NULL, err))
+            return -ENOMEM;
+        if (!live)
+            continue;
+        r = spec_network(project, network, &body, err);
+        if (r < 0)
+            return r;
+        /* Recreating a network would cut every task off: that is the operator's to decide. */
+        if (compare_network(body, live, note_change, &changes) > 0)
+            report_line(report,
+                        "warning: network '%s' is not as the file says, and stays so until the stack is "
+                        "removed: %.*s",
+                        network->name, (int)strcspn(mst_buf_text(&changes), "\n"), mst_buf_text(&changes));
+    }
+    return 0;
+}
+
+static int plan_secrets(struct plan *plan, struct mst_error *err)
+{
+    const struct compose_project *project = plan->project;
+
+    for (size_t i = 0; i < project->secret_count; i++) {
+        const struct compose_content *secret = &project->secrets[i];
+        const char *id = spec_ids_find(&plan->ids, ENGINE_SECRET, secret->name);
+
+        if (secret->external && (secret->generate_bytes == 0 || id))
+            continue;
+        if (!add_step(plan, ENGINE_SECRET, id ? PLAN_KEEP : PLAN_CREATE, i, secret->name, id, err))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The engine gives configs back, so that a changed one is known before anything is written. */
+static int plan_configs(struct plan *plan, struct mst_error *err)
+{
+    const struct compose_project *project = plan->project;
+
+    for (size_t i = 0; i < project->config_count; i++) {
+        const struct compose_content *config = &project->configs[i];
+        mst_cleanup(mst_json_deletep) cJSON *body = NULL;
+        const cJSON *live, *data;
+        bool is_same;
+        int r;
+
+        if (config->external)
+            continue;
+        live = live_find(plan->live.configs, ENGINE_CONFIG, config->name);
+        r = spec_content(project, config, config->bytes, config->byte_count, &body, err);
+        if (r < 0)
+            return r;
+        data = mst_json_at(body, "Data", NULL);
+        if (live && strcmp(cJSON_IsString(data) ? data->valuestring : "",
+                           mst_json_string_or(mst_json_at(live, "Spec", NULL), "Data", "")) != 0)
+            return mst_error_set(
+                err, -EREMOTEIO,
+                "config '%s': its content differs from the live one, which the engine does not let "
+                "change; give it another name, or remove the stack first",
+                config->name);
+        is_same = live && cJSON_Compare(mst_json_at(body, "Labels", NULL),
+                                        mst_json_at(live, "Spec", "Labels", NULL), true);
+        if (!add_step(plan, ENGINE_CONFIG,
+                      !live     ? PLAN_CREATE
+                      : is_same ? PLAN_KEEP
+                                : PLAN_UPDATE,
+                      i, config->name, live ? live_id(live, ENGINE_CONFIG) : NULL, err))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int plan_service_body(const struct plan *plan, size_t index, const cJSON *live, cJSON **ret_body,
+                      struct mst_error *err)
+{
+    const struct spec_image image = {plan->images.items[index].image, plan->images.items[index].platforms};
+    const struct spec_kept kept = {
+        .force_update = mst_json_u64_or(mst_json_at(live, "Spec", "TaskTemplate", NULL), "ForceUpdate", 0),
+    };
+
+    return spec_service(plan->project, &plan->project->services[index], &plan->ids, &image, &kept, ret_body,
+                        err);
+}
+
+static int plan_services(struct plan *plan, struct mst_error *err)
+{
+    for (size_t i = 0; i < plan->project->service_count; i++) {
+        const char *name = plan->project->services[i].name;
+        mst_cleanup(mst_buf_release) struct mst_buf changes = MST_BUF_INIT(CHANGES_MAX_BYTES);
+        mst_cleanup(mst_json_deletep) cJSON *body = NULL;
+        const cJSON *live = live_find(plan->live.services, ENGINE_SERVICE, name);
+        struct plan_step *step = add_step(plan, ENGINE_SERVICE, live ? PLAN_KEEP : PLAN_CREATE, i, name,
+                                          live ? live_id(live, ENGINE_SERVICE) : NULL, err);
+        int r;
+
+        if (!step)
+            return -ENOMEM;
+        if (!live)
+            continue;
+        r = plan_service_body(plan, i, live, &body, err);
+        if (r < 0)
+            return r;
+        if (compare_service(body, mst_json_at(live, "Spec", NULL), note_change, &changes) == 0)
+            continue;
+        step->action = PLAN_UPDATE;
+        step->changes = strdup(mst_buf_text(&changes));
+        if (!step->changes)
+            return mst_error_set(err, -ENOMEM, "plan: no memory");
+    }
+    return 0;
+}
+
+static bool is_wanted(const struct compose_project *project, enum engine_kind kind, const char *name)
+{
+    for (size_t i = 0; kind == ENGINE_SERVICE && i < project->service_count; i++) {
+        if (strcmp(project->services[i].name, name) == 0)
+            return true;
+    }
+    for (size_t i = 0; kind == ENGINE_NETWORK && i < project->network_count; i++) {
+        if (strcmp(project->networks[i].name, name) == 0)
+            return true;
+    }
+    for (size_t i = 0; kind == ENGINE_SECRET && i < project->secret_count; i++) {
+        if (strcmp(project->secrets[i].name, name) == 0)
+            return true;
+    }
+    for (size_t i = 0; kind == ENGINE_CONFIG && i < project->config_count; i++) {
+        if (strcmp(project->configs[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int plan_removals(struct plan *plan, struct mst_error *err)
+{
+    const struct {
+        enum engine_kind kind;
+        const cJSON *list;
+    } lists[] = {{ENGINE_SERVICE, plan->live.services},
+                 {ENGINE_SECRET, plan->live.secrets},
+                 {ENGINE_CONFIG, plan->live.configs},
+                 {ENGINE_NETWORK, plan->live.networks}};
+
+    for (size_t i = 0; i < MST_ARRAY_COUNT(lists); i++) {
+        const cJSON *object;
+        cJSON_ArrayForEach(object, lists[i].list)
+        {
+            const char *name = live_name(object, lists[i].kind);
+            if (!is_wanted(plan->project, lists[i].kind, name) &&
+                !add_step(plan, lists[i].kind, PLAN_REMOVE, 0, name, live_id(object, lists[i].kind), err))
+                return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+static int check_addresses(const struct plan *plan, struct mst_error *err)
+{
+    mst_cleanup(subnets_release) struct subnets used = {0};
+    mst_cleanup(mst_buf_release) struct mst_buf routes = MST_BUF_INIT(ROUTES_MAX_BYTES);
+    int r = subnets_add_networks(&used, plan->live.all_networks, err);
+
+    if (r >= 0)
+        r = subnets_add_nodes(&used, &plan->nodes, err);
+    if (r >= 0)
+        r = mst_file_read(ROUTES_PATH, &routes, err);
+    if (r >= 0)
+        r = subnets_add_routes(&used, mst_buf_text(&routes), err);
+    return r < 0 ? r : check_subnets(plan->project, &plan->live, &used, err);
+}
+
+static int check_manager(const struct engine_info *info, const char *host, struct mst_error *err)
+{
+    if (info->is_manager)
+        return 0;
+    if (strcmp(info->local_state, "active") == 0)
+        return mst_error_set(err, -EREMOTEIO,
+                             "the engine at %s ('%s') is a worker of its swarm; talk to a manager", host,
+                             info->name);
+    return mst_error_set(
+        err, -EREMOTEIO,
+        "the engine at %s ('%s') is not in a swarm (state %s); 'docker swarm init' makes one", host,
+        info->name, info->local_state);
+}
+
+/* Reads and checks, in the order of what costs least. */
+static int gather(struct session *session, struct plan *plan, enum image_resolve resolve,
+                  struct mst_error *err)
+{
+    int r = check_project(plan->project, err);
+
+    if (r >= 0)
+        r = engine_info(session->engine, &plan->info, err);
+    if (r >= 0)
+        r = check_manager(&plan->info, engine_host(session->engine), err);
+    if (r >= 0)
+        r = swarm_nodes_load(session->engine, &plan->nodes, err);
+    if (r >= 0)
+        r = check_pins(plan->project, &plan->nodes, err);
+    if (r >= 0)
+        r = live_load(session->engine, plan->project->stack, &plan->live, err);
+    if (r >= 0)
+        r = check_references(session->engine, plan->project, &plan->live, &plan->ids, err);
+    if (r >= 0)
+        r = check_addresses(plan, err);
+    if (r >= 0)
+        r = images_resolve(session->engine, plan->project, plan->live.services, resolve, &session->report,
+                           &plan->images, err);
+    return r;
+}
+
+int plan_make(struct session *session, const struct compose_project *project,
+              const struct plan_options *options, struct plan *ret_plan, struct mst_error *err)
+{
+    int r;
+
+    *ret_plan = (struct plan){.project = project};
+    r = gather(session, ret_plan, options->resolve, err);
+    if (r >= 0)
+        r = plan_networks(ret_plan, &session->report, err);
+    if (r >= 0)
+        r = plan_secrets(ret_plan, err);
+    if (r >= 0)
+        r = plan_configs(ret_plan, err);
+    if (r >= 0)
+        r = plan_services(ret_plan, err);
+    if (r >= 0 && options->prune)
+        r = plan_removals(ret_plan, err);
+    return r;
+}
+
+void plan_release(struct plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        free(plan->steps[i].name);
+        free(plan->steps[i].id);
+        free(plan->steps[i].changes);
+    }
+    free(plan->steps);
+    images_release(&plan->images);
+    spec_ids_release(&plan->ids);
+    live_release(&plan->live);
+    swarm_nodes_release(&plan->nodes);
+    *plan = (struct plan){0};
+}
+
+bool plan_has_changes(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        if (plan->steps[i].action != PLAN_KEEP)
+            return true;
+    }
+    return false;
+}

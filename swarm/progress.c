@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BAR_CELLS       16
+#define BLOCK_MAX_BYTES ((size_t)128 << 10)
+#define DRAWN_WORKERS   24 /* a terminal's worth; the rest is counted */
+
+static const char *host_name(const struct progress *progress, const struct worker *worker)
+{
+    const struct swarm_node *node = swarm_nodes_find(progress->nodes, worker->node_id);
+
+    return node ? node->hostname : "?";
+}
+
+/* Of all epochs, 0 to 1. */
+static double part_done(const struct worker *worker)
+{
+    double epochs;
+
+    if (worker->state == WORKER_DONE)
+        return 1;
+    if (worker->epochs == 0 || worker->steps == 0 || worker->epoch == 0)
+        return 0;
+    epochs = worker->epoch - 1 + (double)worker->step / (double)worker->steps;
+    epochs /= worker->epochs;
+    return epochs < 0 ? 0 : epochs > 1 ? 1 : epochs;
+}
+
+static void bar_text(double part, char text[static BAR_CELLS + 1])
+{
+    const int full = (int)(part * BAR_CELLS + 0.5);
+
+    for (int i = 0; i < BAR_CELLS; i++)
+        text[i] = i < full ? '#' : '-';
+    text[BAR_CELLS] = '\0';
+}
+
+static void eta_text(const struct worker *worker, char *text, size_t capacity)
+{
+    const double all_steps = (double)worker->epochs * (double)worker->steps;
+    const double left_s = all_steps * (1 - part_done(worker)) * worker->ms_per_step / 1000;
+
+    if (worker->state == WORKER_DONE || !(left_s >= 0) || left_s > 1e7)
+        (void)snprintf(text, capacity, "     ");
+    else
+        (void)snprintf(text, capacity, "%2u:%02u", (unsigned)left_s / 60, (unsigned)left_s % 60);
+}
+
+void progress_worker_line(const struct progress *progress, const struct worker *worker, char *text,
+                          size_t capacity)
+{
+    char bar[BAR_CELLS + 1], eta[16];
+
+    bar_text(part_done(worker), bar);
+    eta_text(worker, eta, sizeof eta);
+    switch (worker->state) {
+    case WORKER_STARTED:
+        (void)snprintf(text, capacity, "  %-18s %-10s looking for the others", worker->slot,
+                       host_name(progress, worker));
+        break;
+    case WORKER_WAITING:
+        (void)snprintf(text, capacity, "  %-18s %-10s waiting: %" PRIu32 " of %" PRIu32 " workers",
+                       worker->slot, host_name(progress, worker), worker->have, worker->want);
+        break;
+    case WORKER_FAILED:
+        (void)snprintf(text, capacity, "  %-18s %-10s failed: %s", worker->slot, host_name(progress, worker),
+                       worker->reason);
+        break;
+    case WORKER_TRAINING:
+    case WORKER_DONE:
+        (void)snprintf(text, capacity,
+                       "  %-18s %-10s %3" PRIu32 "/%-3" PRIu32 " %4" PRIu64 "/%-4" PRIu64
+                       " loss %7.4f  acc %6.4f %7.1f ms/step [%s] %s",
+                       worker->slot, host_name(progress, worker), worker->epoch, worker->epochs, worker->step,
+                       worker->steps, worker->loss, worker->accuracy, worker->ms_per_step, bar, eta);
+        break;
+    }
+}
+
+static void draw(struct progress *progress, struct report *report, const struct workers *workers)
+{
+    struct mst_buf text = MST_BUF_INIT(BLOCK_MAX_BYTES);
+    char line[768];
+
+    for (size_t i = 0; i < workers->count && i < DRAWN_WORKERS; i++) {
+        progress_worker_line(progress, &workers->items[i], line, sizeof line);
+        (void)mst_buf_printf(&text, "%s\n", line);
+    }
+    if (workers->count > DRAWN_WORKERS)
+        (void)mst_buf_printf(&text, "  and %zu more\n", workers->count - DRAWN_WORKERS);
+    if (workers->count < progress->expected)
+        (void)mst_buf_printf(&text, "  %zu of %zu workers have started\n", workers->count,
+                             progress->expected);
+    report_block(report, mst_buf_text(&text));
+    mst_buf_release(&text);
+}
+
+/* Slowest and mean of the workers' times; loss and accuracy are the same everywhere. */
+static void tell_epoch(struct progress *progress, struct report *report, const struct workers *workers,
+                       uint32_t epoch)
+{
+    double sum_ms = 0, slowest_s = 0;
+    const struct worker_epoch *last = NULL;
+    uint32_t epochs = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < workers->count; i++) {
+        const struct worker *worker = &workers->items[i];
+        for (size_t h = worker->history_count; h > 0; h--) {
+            if (worker->history[h - 1].epoch != epoch)
+                continue;
+            last = &worker->history[h - 1];
+            sum_ms += last->ms_per_step;
+            slowest_s = last->seconds > slowest_s ? last->seconds : slowest_s;
+            epochs = worker->epochs;
+            count++;
+            break;
+        }
+    }
+    progress->told_epoch = epoch;
+    if (last)
+        report_line(report,
+                    "epoch %" PRIu32 "/%" PRIu32 ": %zu workers, %" PRIu64
+                    " steps in %.1f s, %.1f ms/step, loss %.4f, accuracy %.4f",
+                    epoch, epochs, count, last->steps, slowest_s, sum_ms / (double)count, last->loss,
+                    last->accuracy);
+}
+
+static void tell(struct progress *progress, struct report *report, const struct workers *workers)
+{
+    const uint32_t common = workers_common_epoch(workers);
+
+    if (workers->count != progress->told_have && workers->count < progress->expected)
+        report_line(report, "%zu of %zu workers have started", workers->count, progress->expected);
+    progress->told_have = workers->count;
+    if (workers->count < progress->expected)
+        return;
+    if (!progress->has_told_start && workers_count_state(workers, WORKER_TRAINING) == workers->count) {
+        report_line(report, "%zu workers have found each other", workers->count);
+        progress->has_told_start = true;
+    }
+    while (progress->told_epoch < common)
+        tell_epoch(progress, report, workers, progress->told_epoch + 1);
+}
+
+void progress_show(struct progress *progress, struct report *report, const struct workers *workers)
+{
+    if (report->is_terminal)
+        draw(progress, report, workers);
+    else
+        tell(progress, report, workers);
+}

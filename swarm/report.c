@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include "muster/buf.h"
+#include "muster/cleanup.h"
+#include "muster/clock.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define LINE_BYTES      2048
+#define DEFAULT_COLUMNS 80
+#define BLOCK_MAX_BYTES ((size_t)256 << 10)
+
+void report_init(struct report *report, FILE *stream)
+{
+    const char *term = getenv("TERM");
+    struct winsize size = {0};
+
+    *report = (struct report){.stream = stream, .start_ns = mst_now_ns(), .columns = DEFAULT_COLUMNS};
+    report->is_terminal = isatty(fileno(stream)) && term && strcmp(term, "dumb") != 0;
+    if (report->is_terminal && ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        report->columns = size.ws_col;
+}
+
+/* Up to the block's first line, and clear from there on. */
+static int erase(const struct report *report, struct mst_buf *out)
+{
+    return report->drawn_lines > 0 ? mst_buf_printf(out, "\033[%zuA\033[J", report->drawn_lines) : 0;
+}
+
+static void put(const struct report *report, const struct mst_buf *out)
+{
+    /* stderr that went away is nothing to end a deployment for. */
+    (void)fwrite(mst_buf_text(out), 1, out->count, report->stream);
+    (void)fflush(report->stream);
+}
+
+void report_line(struct report *report, const char *format, ...)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf out = MST_BUF_INIT(LINE_BYTES + 64);
+    char text[LINE_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (erase(report, &out) == 0 && mst_buf_printf(&out, "%s\n", text) == 0)
+        put(report, &out);
+    report->drawn_lines = 0;
+}
+
+/* One line of the block, cut to the terminal: a line that wraps would spoil the count. UTF-8 is cut between
+ * characters, of which each is taken as one column. */
+static int append_cut(struct mst_buf *out, const char *line, size_t bytes, size_t columns)
+{
+    size_t shown = 0, used = 0;
+
+    while (used < bytes && shown < columns) {
+        used++;
+        while (used < bytes && ((unsigned char)line[used] & 0xc0) == 0x80)
+            used++;
+        shown++;
+    }
+    return mst_buf_append(out, line, used) < 0 ? -1 : mst_buf_append_text(out, "\n");
+}
+
+void report_block(struct report *report, const char *text)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf out = MST_BUF_INIT(BLOCK_MAX_BYTES);
+    size_t lines = 0;
+
+    if (!report->is_terminal || erase(report, &out) < 0)
+        return;
+    while (*text != '\0') {
+        const size_t bytes = strcspn(text, "\n");
+        if (append_cut(&out, text, bytes, report->columns - 1) < 0)
+            return;
+        lines++;
+        text += bytes + (text[bytes] == '\n');
+    }
+    put(report, &out);
+    report->drawn_lines = lines;
+}
+
+void report_keep_block(struct report *report)
+{
+    report->drawn_lines = 0;
+}
+
+double report_seconds(const struct report *report)
+{
+    return mst_ms_since(report->start_ns) / 1000;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the operator sees on stderr while something takes time: on a terminal a block of lines that is redrawn
+ * in place, with finished lines above it; plain lines elsewhere. */
+#ifndef SWARM_REPORT_H
+#define SWARM_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct report {
+    FILE *stream; /* borrowed */
+    bool is_terminal;
+    size_t drawn_lines; /* of the block that stands at the bottom */
+    uint64_t start_ns;  /* for "elapsed" */
+    size_t columns;     /* lines are cut there on a terminal */
+};
+
+void report_init(struct report *report, FILE *stream);
+/* A line that stays. */
+void report_line(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Put `text` (lines that end with "\n") in place of the block; nothing when this is no terminal. */
+void report_block(struct report *report, const char *text);
+/* Leave the block where it is and begin a new one below. */
+void report_keep_block(struct report *report);
+double report_seconds(const struct report *report);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runs/<UTC time>-<stack>/: made and tried before anything is deployed. */
+#ifndef SWARM_RUNFOLDER_H
+#define SWARM_RUNFOLDER_H
+
+#include "stats_csv.h"
+
+struct runfolder {
+    char *path;              /* owned */
+    struct stats_csv *stats; /* its file is open: writing works */
+    double started_s;
+};
+
+/* `parent` is made as well. Errors are of run time, never -EINVAL. */
+int runfolder_make(const char *parent, const char *stack, struct runfolder *ret_folder,
+                   struct mst_error *err);
+/* Remove the folder if nothing is in it: nothing was deployed. */
+void runfolder_remove_empty(struct runfolder *folder);
+void runfolder_release(struct runfolder *folder);
+
+#endif
