@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The published workload with docker's own tools: `docker stack deploy`, then a record of what the containers of this
+# engine use. `muster run` does the same and more; this is for people who live in docker.
+set -euo pipefail
+
+MUSTER_PROGRAM=run_workload
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+    cat <<USAGE
+usage: run_workload.sh [-c FILE] [--follow] [--out DIR] [STACK]
+
+Deploys STACK (workload1) from FILE (compose/stacks/STACK.yml) with 'docker stack deploy --prune' and records CPU,
+memory and network of this engine's containers, once a second, into DIR/TIME-STACK/stats.csv. Ctrl-C ends the record
+and leaves the stack.
+
+  --follow   wait until the workers are done, fetch their files from the collector, then stop; the stack stays
+             (docker stack rm STACK)
+  --out DIR  where run folders go (runs)
+
+Variables of the stack file that are unset are filled in: MUSTER_STACK, MUSTER_NODE1..3, MUSTER_MANAGER, and the key.
+
+Environment:
+  DOCKER_HOST     the engine, a Swarm manager
+  MUSTER_BUILD    the build's folder (build/release)
+  MUSTER_DOCKER   the docker client to use (docker)
+USAGE
+}
+
+docker() { command "${MUSTER_DOCKER:-docker}" "$@"; }
+
+# The host names of ready, active nodes fill NODE1..3 in turn, so that fewer than three nodes will do.
+fill_variables() {
+    local nodes=() i name
+    mapfile -t nodes < <(docker node ls --format '{{.Status}} {{.Availability}} {{.Hostname}}' |
+        awk '$1 == "Ready" && $2 == "Active" { print $3 }' | sort)
+    ((${#nodes[@]})) || die 1 "docker does not point at a Swarm manager with a ready node (DOCKER_HOST, 'docker swarm init')"
+    for i in 1 2 3; do
+        name=MUSTER_NODE$i
+        export "$name=${!name:-${nodes[(i - 1) % ${#nodes[@]}]}}"
+    done
+    export MUSTER_STACK=${MUSTER_STACK:-$stack}
+    export MUSTER_MANAGER=${MUSTER_MANAGER:-$(docker info --format '{{.Name}}')}
+}
+
+# The key never touches argv, the environment or a file. The label lets `docker stack rm` take it away.
+make_key() {
+    local name=${MUSTER_STACK}_muster_key
+    docker secret inspect "$name" >/dev/null 2>&1 && return
+    say "making the key '$name'"
+    head -c 32 /dev/urandom | docker secret create --label "com.docker.stack.namespace=$stack" "$name" - >/dev/null
+}
+
+deploy() {
+    local options=(--prune -c "$file")
+    # Docker's CLI since 26 asks whether to wait; ours does the waiting.
+    if docker stack deploy --help | grep -q -- --detach; then options+=(--detach=true); fi
+    docker stack deploy "${options[@]}" "$stack"
+}
+
+worker_services() {
+    docker service ls --filter "label=com.docker.stack.namespace=$stack" --filter label=muster.role=worker --format '{{.Name}}'
+}
+
+collected() {
+    docker service logs --raw "${stack}_collector" 2>/dev/null | grep -q '"event":"collected"'
+}
+
+# Prints the first worker that did not end well; fails when there is none.
+failed_worker() {
+    local service
+    for service in $(worker_services); do
+        docker service ps --no-trunc --format '{{.Name}}: {{.CurrentState}} {{.Error}}' "$service" |
+            grep -E ': (Failed|Rejected|Orphaned)' && return 0
+    done
+    return 1
+}
+
+follow() {
+    local failure last='' line first_worker
+    first_worker=$(worker_services | head -n 1)
+    [[ -n $first_worker ]] || die 1 "stack '$stack' has no service with the label muster.role=worker to follow"
+    until collected; do
+        if failure=$(failed_worker); then
+            docker service logs --raw --tail 5 "$first_worker" >&2 || true
+            die 7 "a worker failed: $failure"
+        fi
+        kill -0 "$recorder" 2>/dev/null || die 1 "the stats recorder ended by itself"
+        line=$(docker service logs --raw --tail 20 "$first_worker" 2>/dev/null | grep '"event":"epoch"' | tail -n 1) || true
+        if [[ -n $line && $line != "$last" ]]; then
+            last=$line
+            sed -E 's/.*"epoch":([0-9]+),"epochs":([0-9]+).*"ms_per_step":([0-9.]+),"loss":([0-9.]+),"accuracy":([0-9.]+).*/epoch \1 of \2: \3 ms a step, loss \4, accuracy \5/' <<<"$line" >&2
+        fi
+        sleep 1
+    done
+}
+
+fetch() {
+    local container
+    container=$(docker ps -q --filter "label=com.docker.swarm.service.name=${stack}_collector" | head -n 1)
+    [[ -n $container ]] || die 1 "the collector's container is not on this engine: point DOCKER_HOST at ${MUSTER_MANAGER}"
+    docker cp "$container:/runs/$MUSTER_STACK/." "$run_folder/" >/dev/null
+}
+
+main() {
+    local follow='' out=runs
+    file='' stack=''
+    while (($#)); do
+        case $1 in
+        --help | -h) usage && exit 0 ;;
+        -c)
+            (($# > 1)) || usage_error "-c needs a file"
+            file=$2
+            shift
+            ;;
+        --out)
+            (($# > 1)) || usage_error "--out needs a folder"
+            out=$2
+            shift
+            ;;
+        --follow) follow=1 ;;
+        -*) usage_error "unknown option '$1'" ;;
+        *)
+            [[ -z $stack ]] || usage_error "more than one stack: '$stack' and '$1'"
+            stack=$1
+            ;;
+        esac
+        shift
+    done
+    stack=${stack:-workload1}
+    file=${file:-$(repo_root)/compose/stacks/$stack.yml}
+    [[ -r $file ]] || die 2 "stack file '$file' cannot be read"
+    local monitor=${MUSTER_BUILD:-$(repo_root)/build/release}/monitoring/muster-monitor
+    [[ -x $monitor ]] || die 1 "'$monitor' is not built: cmake --preset release && cmake --build --preset release"
+
+    fill_variables
+    run_folder=$out/$(date -u +%Y-%m-%dT%H%M%SZ)-$stack
+    mkdir -p "$run_folder" || die 1 "cannot make the run folder '$run_folder'"
+    make_key
+    deploy
+
+    "$monitor" csv "$run_folder/stats.csv" &
+    recorder=$!
+    # shellcheck disable=SC2064 # the pid of now
+    trap "kill -TERM $recorder 2>/dev/null || true; wait $recorder 2>/dev/null || true" EXIT
+    trap 'say "stopped watching; the stack stays: docker stack rm $stack"; exit 130' INT
+    if [[ -n $follow ]]; then
+        follow
+        fetch
+        say "results: $run_folder"
+    else
+        say "recording to $run_folder/stats.csv until Ctrl-C"
+        wait "$recorder"
+    fi
+}
+
+main "$@"
