@@ -126,23 +126,25 @@ int cgroup_path_find(const char *sysfs, const char *text, size_t bytes, const ch
         r = mount_point(sysfs, controller, folder);
     if (r < 0)
         return r;
-    path_bytes = cgroup_path_cut(path, path_bytes, id);
-    if (path_bytes == 0) /* another process has got the pid by now, or the controller is not used */
-        return -ENOENT;
-    if (strncmp(path, "/../", 4) != 0) {
+    /* A reader in a control-group namespace of its own (Docker's default on v2) is told paths relative to a
+     * place that it cannot know, "/../ID", and "/" for its own. The id is unique, so the tree is searched for
+     * it: once for each start of a container. */
+    if (strncmp(path, "/../", 4) == 0 || (path_bytes == 1 && *path == '/')) {
+        unsigned left = CGROUP_SEARCH_MAX_FOLDERS;
+        if (path_bytes > 1 && cgroup_path_cut(path, path_bytes, id) == 0)
+            return -ENOENT;
+        r = search_below(folder, id, CGROUP_SEARCH_MAX_DEPTH, &left);
+        if (r < 0)
+            return r;
+    } else {
         const size_t length = strlen(folder);
+        path_bytes = cgroup_path_cut(path, path_bytes, id);
+        if (path_bytes == 0) /* another process has got the pid by now */
+            return -ENOENT;
         if (length + path_bytes >= sizeof folder)
             return -ENAMETOOLONG;
         memcpy(folder + length, path, path_bytes);
         folder[length + path_bytes] = '\0';
-    } else {
-        /* The reader is in a control-group namespace of its own (Docker's default on v2) and is told paths
-         * relative to a place that it cannot know. The id is unique, so the tree is searched for it: once for
-         * each start of a container. */
-        unsigned left = CGROUP_SEARCH_MAX_FOLDERS;
-        r = search_below(folder, id, CGROUP_SEARCH_MAX_DEPTH, &left);
-        if (r < 0)
-            return r;
     }
     memcpy(ret_folder, folder, strlen(folder) + 1);
     return 0;

@@ -166,7 +166,13 @@ static int take_list(struct follow *follow, const struct mst_buf *reply, struct 
     return 0;
 }
 
-/* A container that cannot be seen is left out, and the next list names it again. */
+/* Ask for the list earlier than planned. */
+static void list_soon(struct follow *follow)
+{
+    const uint64_t soon_ns = mst_now_ns() + FOLLOW_DELAY_MAX_NS;
+    follow->list_ns = soon_ns < follow->list_ns ? soon_ns : follow->list_ns;
+}
+
 static void take_inspect(struct follow *follow, const struct follow_ask *ask)
 {
     mst_cleanup(mst_json_deletep) cJSON *inspect = NULL;
@@ -174,10 +180,14 @@ static void take_inspect(struct follow *follow, const struct follow_ask *ask)
     int r = mst_json_parse(mst_buf_text(&ask->reply), ask->reply.count, "inspect", &inspect, &err);
     if (r == 0)
         r = roster_inspected(follow->roster, &ask->wish, inspect, &err);
-    if (r == -ENOENT && follow->roster->count > 0)
-        mst_log_debug("monitor", "not sampled: %s", err.text); /* most likely it ended a moment ago */
-    else if (r < 0)
+    if (r == -ENOENT && strcmp(follow->unseen, ask->wish.id) != 0) {
+        /* Most likely it ended a moment ago. If not, the next list names it again. */
+        mst_log_debug("monitor", "not sampled: %s", err.text);
+        memcpy(follow->unseen, ask->wish.id, sizeof follow->unseen);
+        list_soon(follow);
+    } else if (r < 0) {
         mst_log_warn("monitor", "not sampled: %s", err.text);
+    }
 }
 
 static void on_reply_end(void *context, int code, const struct mst_error *err)
@@ -194,9 +204,7 @@ static void on_reply_end(void *context, int code, const struct mst_error *err)
     if (!is_list)
         roster_unanswered(follow->roster, &ask->wish);
     if (code == -EREMOTEIO && !is_list) {
-        /* It has gone, most likely; if not, an early list names it again. */
-        const uint64_t soon_ns = mst_now_ns() + FOLLOW_DELAY_MAX_NS;
-        follow->list_ns = soon_ns < follow->list_ns ? soon_ns : follow->list_ns;
+        list_soon(follow); /* it has gone, most likely; if not, the list names it again */
     } else if (code < 0) {
         follow->roster->needs_list = true;
         failed(follow, code, list_error.code ? list_error.text : err->text);

@@ -39,6 +39,7 @@ struct follow {
     uint64_t delay_ns; /* grows with each failure */
     uint64_t list_ns;  /* next list, even if nothing seems to be missing */
     struct follow_ask asks[FOLLOW_ASKS];
+    char unseen[MONITOR_ID_BYTES]; /* the last that was said to run and could not be seen */
     struct mst_error
         first_error; /* a failure before the first list is for the caller, later ones are survived */
 };

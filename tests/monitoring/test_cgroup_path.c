@@ -71,6 +71,7 @@ static void folders_are_found_in_both_versions_and_in_mixtures(void **state)
         {"v2", "4321", "memory", -ENOENT, NULL},
         {"v2", "4322", "", 0, V2_SCOPE},   /* systemd in the container */
         {"v2", "4323", "", 0, V2_SCOPE},   /* told relative to the reader's own namespace */
+        {"v2", "4325", "", 0, V2_SCOPE},   /* and this one is the reader itself */
         {"v2", "4324", "", -ENOENT, NULL}, /* the pid belongs to somebody else by now */
         {"hybrid", "77", "memory", 0, "/fs/cgroup/memory/docker/" CONTAINER_ID},
         {"hybrid", "77", "cpuacct", -ENOENT,
