@@ -9,8 +9,7 @@
 #define GENERATE_MIN_BYTES 16
 #define GENERATE_MAX_BYTES 1024
 
-/* --- at the top
- * --------------------------------------------------------------------------------------------- */
+/* --- at the top --- */
 
 struct content_draft {
     struct compose_content content;
@@ -182,8 +181,7 @@ int schema_set_configs(struct schema_load *load, const struct node *node, void *
     return read_contents(load, node, &config_kind);
 }
 
-/* --- in a service
- * ------------------------------------------------------------------------------------------- */
+/* --- in a service --- */
 
 /* 0440 in YAML is octal. A text must say that it is octal by its leading 0; docker would read it as decimal.
  */

@@ -31,8 +31,7 @@ static int set_replicas(struct schema_load *load, const struct node *node, void 
     return schema_set_maybe_u64(load, node, member, f);
 }
 
-/* --- resources
- * ---------------------------------------------------------------------------------------------- */
+/* --- resources --- */
 
 static int set_cpus(struct schema_load *load, const struct node *node, void *member,
                     const struct schema_field *f)
@@ -154,8 +153,7 @@ static int set_resources(struct schema_load *load, const struct node *node, void
     return schema_map(load, node, fields, MST_ARRAY_COUNT(fields), true, member);
 }
 
-/* --- restart_policy, update_config, rollback_config
- * ---------------------------------------------------------- */
+/* --- restart_policy, update_config, rollback_config --- */
 
 static int set_restart_policy(struct schema_load *load, const struct node *node, void *member,
                               const struct schema_field *f)
@@ -226,8 +224,7 @@ static int set_rollback(struct schema_load *load, const struct node *node, void 
     return schema_map(load, node, fields, MST_ARRAY_COUNT(fields), true, member);
 }
 
-/* --- placement
- * ---------------------------------------------------------------------------------------------- */
+/* --- placement --- */
 
 /* "key == value" or "key != value", as swarm's scheduler reads it. */
 static bool is_constraint(const char *text)

@@ -17,8 +17,7 @@ int schema_set_environment(struct schema_load *load, const struct node *node, vo
     return schema_pairs(load, node, true, &load->drafts[load->service_index].environment);
 }
 
-/* --- env_file
- * ----------------------------------------------------------------------------------------------- */
+/* --- env_file --- */
 
 struct env_file {
     const char *path, *format;
@@ -73,8 +72,7 @@ int schema_set_env_file(struct schema_load *load, const struct node *node, void 
     return r;
 }
 
-/* --- both together
- * ------------------------------------------------------------------------------------------ */
+/* --- both together --- */
 
 static const char *variable(const struct schema_load *load, const char *name)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "finish.h"
 
-#include "image.h"
 #include "muster/digest.h"
 #include "muster/file.h"
 #include "muster/parse.h"
@@ -11,9 +10,6 @@
 #include <string.h>
 
 /* Run `f` for each service, with "services.KEY" as the path. */
-typedef int finish_service(struct schema_load *load, struct compose_service *service,
-                           struct schema_draft *draft);
-
 static int each_service(struct schema_load *load, finish_service *f)
 {
     int r = 0;
@@ -27,190 +23,7 @@ static int each_service(struct schema_load *load, finish_service *f)
     return r;
 }
 
-/* As schema_fail(), one key further down. */
-#define FAIL_AT(load, key, place, ...) (schema_enter(load, key), schema_fail(load, place, __VA_ARGS__))
-
-/* --- what a service says itself
- * ----------------------------------------------------------------------------- */
-
-static int check_image(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
-{
-    (void)draft;
-    char shown[SHOW_BYTES];
-    if (!service->image || !*service->image)
-        return schema_fail(load, &service->place, "image is missing");
-    if (!image_reference_is_valid(service->image))
-        return FAIL_AT(load, "image", &service->place, "%s is not an image reference",
-                       show(service->image, shown));
-    return 0;
-}
-
-static int finish_environment(struct schema_load *load, struct compose_service *service,
-                              struct schema_draft *draft)
-{
-    schema_enter(load, "environment");
-    int r = schema_finish_environment(load, service, draft);
-    schema_leave(load);
-    return r;
-}
-
-/* The older `restart:` is what docker falls back on. */
-static int finish_restart(struct schema_load *load, struct compose_service *service,
-                          struct schema_draft *draft)
-{
-    struct compose_restart_policy *policy = &service->deploy.restart_policy;
-    const char *restart = draft->restart;
-    if (!restart)
-        return 0;
-    if (policy->is_set) {
-        schema_enter(load, "restart");
-        int r = schema_warn(load, &draft->restart_place, "ignored: deploy.restart_policy stands as well");
-        schema_leave(load);
-        return r;
-    }
-    if (strcmp(restart, "no") == 0)
-        return 0;
-    policy->is_set = true;
-    policy->condition = *restart == 'o' ? "on-failure" : "any";
-    const char *count = strchr(restart, ':');
-    if (!count)
-        return 0;
-    policy->max_attempts.is_set = true;
-    return mst_parse_u64(count + 1, 0, UINT32_MAX, &policy->max_attempts.value, load->err);
-}
-
-static int check_deploy(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
-{
-    const struct compose_deploy *deploy = &service->deploy;
-    const bool is_job =
-        deploy->mode == COMPOSE_MODE_REPLICATED_JOB || deploy->mode == COMPOSE_MODE_GLOBAL_JOB;
-    const bool is_global = deploy->mode == COMPOSE_MODE_GLOBAL || deploy->mode == COMPOSE_MODE_GLOBAL_JOB;
-    schema_enter(load, "deploy");
-    if (is_global && deploy->replicas.is_set)
-        return FAIL_AT(load, "replicas", &draft->replicas_place, "a global service runs once on each node");
-    if (is_job && (deploy->update_config.is_set || deploy->rollback_config.is_set))
-        return FAIL_AT(load, deploy->update_config.is_set ? "update_config" : "rollback_config",
-                       &service->place, "a job is not updated in steps");
-    schema_leave(load);
-    return 0;
-}
-
-/* --- capabilities
- * ------------------------------------------------------------------------------------------- */
-
-static int compare_strings(const void *a, const void *b)
-{
-    const char *const *left = a, *const *right = b;
-    return strcmp(*left, *right);
-}
-
-static bool strings_have(const struct compose_strings *list, const char *text)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i], text) == 0)
-            return true;
-    return false;
-}
-
-/* "net_raw" to "CAP_NET_RAW"; each once; ALL beats the others; sorted. */
-static int normalise_caps(struct schema_load *load, const char *key, struct compose_strings *caps,
-                          const struct compose_place *place)
-{
-    struct compose_strings normal = {0};
-    char shown[SHOW_BYTES];
-    bool has_all = false;
-    for (size_t i = 0; i < caps->count; i++) {
-        const char *given = caps->items[i];
-        bool is_whole = strcasecmp(given, "ALL") == 0 || strcasecmp(given, "RESET") == 0;
-        char *cap = compose_arena_printf(load->arena, "%s%s",
-                                         is_whole || strncasecmp(given, "CAP_", 4) == 0 ? "" : "CAP_", given);
-        if (!cap)
-            return schema_fail_memory(load);
-        for (char *p = cap; *p; p++) {
-            *p = (char)toupper((unsigned char)*p);
-            if (!isupper((unsigned char)*p) && *p != '_')
-                return FAIL_AT(load, key, place, "%s is not a capability", show(given, shown));
-        }
-        has_all = has_all || strcmp(cap, "ALL") == 0;
-        int r = strings_have(&normal, cap) ? 0 : schema_strings_add(load, &normal, cap);
-        if (r < 0)
-            return r;
-    }
-    if (has_all) {
-        normal.items[0] = "ALL";
-        normal.count = 1;
-    }
-    if (normal.count > 1)
-        qsort((void *)normal.items, normal.count, sizeof *normal.items, compare_strings);
-    *caps = normal;
-    return 0;
-}
-
-static int finish_caps(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
-{
-    (void)draft;
-    int r = normalise_caps(load, "cap_add", &service->cap_add, &service->place);
-    if (r == 0)
-        r = normalise_caps(load, "cap_drop", &service->cap_drop, &service->place);
-    if (r < 0)
-        return r;
-    size_t kept = 0; /* to add beats to drop */
-    for (size_t i = 0; i < service->cap_drop.count; i++)
-        if (!strings_have(&service->cap_add, service->cap_drop.items[i]))
-            service->cap_drop.items[kept++] = service->cap_drop.items[i];
-    service->cap_drop.count = kept;
-    return 0;
-}
-
-/* --- ports
- * -------------------------------------------------------------------------------------------------- */
-
-static int compare_texts(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
-}
-
-static int compare_ports(const void *a, const void *b)
-{
-    const struct compose_port *left = a, *right = b;
-    if (left->published != right->published)
-        return left->published < right->published ? -1 : 1;
-    if (left->target != right->target)
-        return left->target < right->target ? -1 : 1;
-    int order = compare_texts(left->protocol, right->protocol);
-    return order ? order : compare_texts(left->mode, right->mode);
-}
-
-static const char *protocol_of(const struct compose_port *port)
-{
-    return port->protocol ? port->protocol : "tcp";
-}
-
-static bool is_ingress(const struct compose_port *port)
-{
-    return !port->mode || strcmp(port->mode, "ingress") == 0;
-}
-
-static int finish_ports(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
-{
-    (void)draft;
-    const bool is_dnsrr =
-        service->deploy.endpoint_mode && strcmp(service->deploy.endpoint_mode, "dnsrr") == 0;
-    if (service->port_count > 1)
-        qsort(service->ports, service->port_count, sizeof *service->ports, compare_ports);
-    for (size_t i = 0; i < service->port_count; i++) {
-        const struct compose_port *port = &service->ports[i];
-        if (is_dnsrr && is_ingress(port))
-            return FAIL_AT(load, "ports", &port->place,
-                           "endpoint_mode dnsrr has no ingress: publish port %u with mode: host",
-                           port->target);
-        for (size_t j = i; port->published && j-- > 0 && service->ports[j].published == port->published;)
-            if (strcmp(protocol_of(&service->ports[j]), protocol_of(port)) == 0)
-                return FAIL_AT(load, "ports", &port->place, "port %u/%s is published twice", port->published,
-                               protocol_of(port));
-    }
-    return 0;
-}
+/* --- ports of one service against another's --- */
 
 struct taken_port {
     const struct compose_port *port;
@@ -222,7 +35,7 @@ static int compare_taken(const void *a, const void *b)
     const struct taken_port *left = a, *right = b;
     if (left->port->published != right->port->published)
         return left->port->published < right->port->published ? -1 : 1;
-    return strcmp(protocol_of(left->port), protocol_of(right->port));
+    return strcmp(finish_protocol(left->port), finish_protocol(right->port));
 }
 
 /* An ingress port belongs to one service of the whole swarm. */
@@ -239,7 +52,7 @@ static int check_ports_between_services(struct schema_load *load)
         return schema_fail_memory(load);
     for (size_t i = 0; i < project->service_count; i++)
         for (size_t p = 0; p < project->services[i].port_count; p++)
-            if (project->services[i].ports[p].published && is_ingress(&project->services[i].ports[p]))
+            if (project->services[i].ports[p].published && finish_is_ingress(&project->services[i].ports[p]))
                 taken[filled++] = (struct taken_port){&project->services[i].ports[p], &project->services[i]};
     if (filled > 1)
         qsort(taken, filled, sizeof *taken, compare_taken);
@@ -254,14 +67,14 @@ static int check_ports_between_services(struct schema_load *load)
         }
         schema_enter(load, "services");
         schema_enter(load, second->service->key);
-        return FAIL_AT(load, "ports", &second->port->place, "port %u/%s is published by service '%s' already",
-                       second->port->published, protocol_of(second->port), first->service->key);
+        return SCHEMA_FAIL_AT(load, "ports", &second->port->place,
+                              "port %u/%s is published by service '%s' already", second->port->published,
+                              finish_protocol(second->port), first->service->key);
     }
     return 0;
 }
 
-/* --- references
- * --------------------------------------------------------------------------------------------- */
+/* --- references --- */
 
 /* The object of `key` in an array of structs that each have their key at `key_offset`. */
 static void *find_object(void *items, size_t count, size_t item_bytes, size_t key_offset, const char *key)
@@ -373,8 +186,7 @@ static int add_default_network(struct schema_load *load)
     return 0;
 }
 
-/* --- names
- * -------------------------------------------------------------------------------------------------- */
+/* --- names --- */
 
 static int scope(struct schema_load *load, const char *key, const char **name)
 {
@@ -461,8 +273,7 @@ static int name_all(struct schema_load *load)
     return r;
 }
 
-/* --- order
- * -------------------------------------------------------------------------------------------------- */
+/* --- order --- */
 
 static int compare_attachments(const void *a, const void *b)
 {
@@ -494,8 +305,7 @@ static int sort_service(struct schema_load *load, struct compose_service *servic
     return 0;
 }
 
-/* --- files of secrets and configs
- * --------------------------------------------------------------------------- */
+/* --- files of secrets and configs --- */
 
 static int read_content_file(struct schema_load *load, struct compose_content *content, size_t max_bytes)
 {
@@ -533,8 +343,7 @@ static int read_content_files(struct schema_load *load, const char *top, struct 
     return 0;
 }
 
-/* --- what is of no use
- * -------------------------------------------------------------------------------------- */
+/* --- what is of no use --- */
 
 static int warn_unused(struct schema_load *load)
 {
@@ -563,12 +372,10 @@ static int warn_unused(struct schema_load *load)
 
 int finish_project(struct schema_load *load)
 {
-    static finish_service *const steps[] = {check_image,  finish_environment, finish_restart,
-                                            check_deploy, finish_caps,        finish_ports};
     struct compose_project *project = load->project;
     int r = 0;
-    for (size_t i = 0; r == 0 && i < MST_ARRAY_COUNT(steps); i++)
-        r = each_service(load, steps[i]);
+    for (size_t i = 0; r == 0 && finish_service_steps[i]; i++)
+        r = each_service(load, finish_service_steps[i]);
     if (r == 0)
         r = check_ports_between_services(load);
     if (r == 0)

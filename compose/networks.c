@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* --- at the top
- * --------------------------------------------------------------------------------------------- */
+/* --- at the top --- */
 
 struct network_draft {
     struct compose_network network;
@@ -146,8 +145,7 @@ int schema_set_networks(struct schema_load *load, const struct node *node, void 
     return r;
 }
 
-/* --- in a service
- * ------------------------------------------------------------------------------------------- */
+/* --- in a service --- */
 
 /* A later file's aliases replace. */
 static int set_aliases(struct schema_load *load, const struct node *node, void *member,

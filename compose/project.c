@@ -9,8 +9,7 @@
 
 #define PROJECT_FILES_MAX 64U
 
-/* --- variables in the tree
- * ---------------------------------------------------------------------------------- */
+/* --- variables in the tree --- */
 
 struct unset_context {
     struct schema_load *load;
@@ -65,8 +64,7 @@ static int interpolate_tree(struct schema_load *load, struct node *node)
     return r;
 }
 
-/* --- one file
- * ----------------------------------------------------------------------------------------------- */
+/* --- one file --- */
 
 static int set_version(struct schema_load *load, const struct node *node, void *member,
                        const struct schema_field *f)
@@ -150,8 +148,7 @@ static int apply_file(struct schema_load *load, const char *path)
     return apply_text(load, mst_buf_text(&content), content.count, file);
 }
 
-/* --- a project
- * ---------------------------------------------------------------------------------------------- */
+/* --- a project --- */
 
 static int project_new(const struct compose_options *options, struct schema_load *load)
 {

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* --- healthcheck
- * -------------------------------------------------------------------------------------------- */
+/* --- healthcheck --- */
 
 /* A text is a shell's command line; a list says itself what it is. Replaces, over several files too. */
 static int set_test(struct schema_load *load, const struct node *node, void *member,
@@ -71,8 +70,7 @@ int schema_set_healthcheck(struct schema_load *load, const struct node *node, vo
     return schema_strings_add(load, &check->test, "NONE");
 }
 
-/* --- logging
- * ------------------------------------------------------------------------------------------------ */
+/* --- logging --- */
 
 int schema_set_logging(struct schema_load *load, const struct node *node, void *member,
                        const struct schema_field *f)
@@ -104,8 +102,7 @@ int schema_set_logging(struct schema_load *load, const struct node *node, void *
     return r;
 }
 
-/* --- ulimits
- * ------------------------------------------------------------------------------------------------ */
+/* --- ulimits --- */
 
 struct ulimit_pair {
     struct compose_maybe_i64 soft, hard;
@@ -189,8 +186,7 @@ int schema_set_ulimits(struct schema_load *load, const struct node *node, void *
     return r;
 }
 
-/* --- extra_hosts
- * -------------------------------------------------------------------------------------------- */
+/* --- extra_hosts --- */
 
 static int add_host(struct schema_load *load, struct compose_service *service, const char *name,
                     const char *address)
@@ -250,8 +246,7 @@ int schema_set_extra_hosts(struct schema_load *load, const struct node *node, vo
     return r;
 }
 
-/* --- credential_spec
- * ---------------------------------------------------------------------------------------- */
+/* --- credential_spec --- */
 
 int schema_set_credential_spec(struct schema_load *load, const struct node *node, void *member,
                                const struct schema_field *f)

@@ -14,8 +14,7 @@
 #define SCHEMA_MAX_FIELDS   128U
 #define SCHEMA_MAX_WARNINGS 1000U
 
-/* --- path, errors, warnings
- * --------------------------------------------------------------------------------- */
+/* --- path, errors, warnings --- */
 
 void schema_enter(struct schema_load *load, const char *key)
 {
@@ -98,8 +97,7 @@ int schema_warn(struct schema_load *load, const struct compose_place *place, con
     return copy ? schema_strings_add(load, &load->project->warnings, copy) : schema_fail_memory(load);
 }
 
-/* --- mappings by table
- * -------------------------------------------------------------------------------------- */
+/* --- mappings by table --- */
 
 static int fail_unknown(struct schema_load *load, const struct node_entry *entry,
                         const struct schema_field *fields, size_t count)
@@ -180,8 +178,7 @@ int schema_expect(struct schema_load *load, const struct node *node, enum node_k
     return node->kind == kind ? 0 : schema_fail_type(load, node, names[kind]);
 }
 
-/* --- single values
- * ------------------------------------------------------------------------------------------ */
+/* --- single values --- */
 
 int schema_text(struct schema_load *load, const struct node *node, const char **ret_text)
 {
@@ -289,8 +286,7 @@ int schema_i64(struct schema_load *load, const struct node *node, int64_t min, i
     return 0;
 }
 
-/* --- setters of single values
- * ------------------------------------------------------------------------------- */
+/* --- setters of single values --- */
 
 int schema_set_text(struct schema_load *load, const struct node *node, void *member,
                     const struct schema_field *f)

@@ -68,12 +68,13 @@ struct schema_field {
 int schema_map(struct schema_load *load, const struct node *node, const struct schema_field *fields,
                size_t count, bool extensions, void *target);
 
-/* --- errors and warnings -----------------------------------------------------------------------------------
- */
+/* --- errors and warnings --- */
 
 /* "place: path: text", -EBADMSG. */
 int schema_fail(struct schema_load *load, const struct compose_place *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* One key further down than the path stands. */
+#define SCHEMA_FAIL_AT(load, key, place, ...) (schema_enter(load, key), schema_fail(load, place, __VA_ARGS__))
 int schema_fail_memory(struct schema_load *load);
 /* "'three' is not <what>" or "a list is not <what>". */
 int schema_fail_type(struct schema_load *load, const struct node *node, const char *what);
@@ -85,8 +86,7 @@ void schema_enter(struct schema_load *load, const char *key);
 void schema_enter_item(struct schema_load *load, size_t index);
 void schema_leave(struct schema_load *load);
 
-/* --- single values
- * ------------------------------------------------------------------------------------------ */
+/* --- single values --- */
 
 int schema_text(struct schema_load *load, const struct node *node, const char **ret_text);
 /* A text, a number (in Go's text form) or null ("" unless `may_be_null`, then NULL). */
@@ -123,8 +123,7 @@ int schema_set_ignored(struct schema_load *load, const struct node *node, void *
 int schema_set_refused(struct schema_load *load, const struct node *node, void *member,
                        const struct schema_field *f);
 
-/* --- lists and mappings of texts
- * ---------------------------------------------------------------------------- */
+/* --- lists and mappings of texts --- */
 
 int schema_strings_add(struct schema_load *load, struct compose_strings *list, const char *text);
 /* Put or replace; `place` for the error when there are too many. */
@@ -147,8 +146,7 @@ int schema_set_pairs(struct schema_load *load, const struct node *node, void *me
 int schema_pairs(struct schema_load *load, const struct node *node, bool values_may_be_null,
                  struct compose_pairs *pairs);
 
-/* --- the subjects: one source file each
- * --------------------------------------------------------------------- */
+/* --- the subjects: one source file each --- */
 
 schema_set schema_set_services;        /* service.c; member: the project, likewise for the next four */
 schema_set schema_set_networks;        /* networks.c */

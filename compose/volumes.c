@@ -6,8 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* --- at the top
- * --------------------------------------------------------------------------------------------- */
+/* --- at the top --- */
 
 struct volume_draft {
     struct compose_volume volume;
@@ -81,8 +80,7 @@ int schema_set_volumes(struct schema_load *load, const struct node *node, void *
     return r;
 }
 
-/* --- in a service: the short form
- * --------------------------------------------------------------------------- */
+/* --- in a service: the short form --- */
 
 static const char *const propagations[] = {"private", "rprivate", "shared", "rshared",
                                            "slave",   "rslave",   NULL};
@@ -152,8 +150,7 @@ static int read_short(struct schema_load *load, const struct node *node, struct 
     return r;
 }
 
-/* --- in a service: the long form
- * ---------------------------------------------------------------------------- */
+/* --- in a service: the long form --- */
 
 static int set_mount_type(struct schema_load *load, const struct node *node, void *member,
                           const struct schema_field *f)
@@ -257,8 +254,7 @@ static int read_long(struct schema_load *load, const struct node *node, struct c
     return 0;
 }
 
-/* --- both
- * --------------------------------------------------------------------------------------------------- */
+/* --- both --- */
 
 static int check_mount(struct schema_load *load, const struct node *node, struct compose_mount *mount)
 {

@@ -71,8 +71,7 @@ struct compose_pairs {
     size_t count;
 };
 
-/* --- what stands at the top of the file -------------------------------------------------------------------
- */
+/* --- what stands at the top of the file --- */
 
 struct compose_subnet {
     const char *subnet;   /* "192.168.0.0/24" */
@@ -130,8 +129,7 @@ struct compose_content {
     uint32_t generate_bytes;
 };
 
-/* --- what a service refers to ------------------------------------------------------------------------------
- */
+/* --- what a service refers to --- */
 
 enum compose_mount_type {
     COMPOSE_MOUNT_VOLUME,
@@ -214,8 +212,7 @@ struct compose_credential_spec {
     const struct compose_content *content; /* what `config` names */
 };
 
-/* --- deploy: -----------------------------------------------------------------------------------------------
- */
+/* --- deploy: --- */
 
 enum compose_mode {
     COMPOSE_MODE_REPLICATED,
@@ -266,8 +263,7 @@ struct compose_deploy {
     const char *endpoint_mode; /* "vip", "dnsrr", NULL */
 };
 
-/* --- services ----------------------------------------------------------------------------------------------
- */
+/* --- services --- */
 
 struct compose_service {
     struct compose_place place;
