@@ -137,8 +137,12 @@ int cli_open(const struct cli_common *common, struct session *session)
 
 int cli_end(struct session *session, int code, const struct mst_error *err)
 {
+    static const struct mst_error interrupted = {.code = -ECANCELED, .text = "interrupted"};
+
     if (session)
         session_close(session);
+    if (code == -ECANCELED)
+        err = &interrupted; /* what was waited for just then says nothing to the operator */
     return code < 0 ? mst_fail(swarm_exit_status(code, signals_caught()), err) : MST_EXIT_DONE;
 }
 

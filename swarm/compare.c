@@ -46,7 +46,7 @@ static const struct {
 
 static bool is_engine_default(const char *path, const cJSON *value)
 {
-    mst_cleanup(mst_freep) char *text = cJSON_PrintUnformatted(value);
+    mst_cleanup(mst_freep) char *text = value ? cJSON_PrintUnformatted(value) : NULL;
 
     for (size_t i = 0; text && i < MST_ARRAY_COUNT(engine_defaults); i++) {
         if (strcmp(engine_defaults[i].path, path) == 0 && strcmp(engine_defaults[i].value, text) == 0)
@@ -127,7 +127,8 @@ static void compare(struct comparison *c, const cJSON *desired, const cJSON *liv
 
     if (is_empty(desired) && is_empty(live))
         return;
-    if ((!desired && is_engine_default(c->path, live)) || (!live && is_engine_default(c->path, desired)))
+    if ((is_empty(desired) && is_engine_default(c->path, live)) ||
+        (is_empty(live) && is_engine_default(c->path, desired)))
         return;
     if ((!desired || cJSON_IsObject(desired)) && (!live || cJSON_IsObject(live)) && (desired || live))
         compare_objects(c, desired ? desired : &nothing, live ? live : &nothing);

@@ -7,13 +7,16 @@
 #include <ctype.h>
 #include <string.h>
 
-/* RFC 3986, section 2.3: everything that is not unreserved. */
-static int append_encoded(struct mst_buf *buf, const char *text)
+#define SAFE_IN_QUERY "-._~"
+#define SAFE_IN_PATH  "-._~:@" /* as image names have them */
+
+/* RFC 3986, sections 2.3 and 3.3. */
+static int append_encoded(struct mst_buf *buf, const char *text, const char *safe)
 {
     int r = 0;
 
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0' && r >= 0; c++) {
-        if ((isalnum(*c) && *c < 0x80) || strchr("-._~", *c))
+        if ((isalnum(*c) && *c < 0x80) || strchr(safe, *c))
             r = mst_buf_append(buf, c, 1);
         else
             r = mst_buf_printf(buf, "%%%02X", (unsigned)*c);
@@ -25,7 +28,7 @@ int engine_query_add(struct mst_buf *query, const char *key, const char *value)
 {
     int r = mst_buf_printf(query, "%s%s=", query->count > 0 ? "&" : "", key);
 
-    return r < 0 ? r : append_encoded(query, value);
+    return r < 0 ? r : append_encoded(query, value, SAFE_IN_QUERY);
 }
 
 int engine_query_filter(struct mst_buf *query, const char *key, const char *value)
@@ -45,7 +48,7 @@ int engine_path(struct mst_buf *path, const char *head, const char *name, const 
     int r = mst_buf_append_text(path, head);
 
     if (r >= 0)
-        r = append_encoded(path, name);
+        r = append_encoded(path, name, SAFE_IN_PATH);
     if (r >= 0 && tail)
         r = mst_buf_append_text(path, tail);
     return r;
