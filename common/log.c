@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LOG_MESSAGE_BYTES 2048
-#define LOG_LINE_BYTES    8192 /* a message whose every byte must be escaped still fits */
+#define LOG_LINE_BYTES    16384 /* a message whose every byte becomes six, as \u0001, still fits */
 
 static struct {
     const char *program;
@@ -103,9 +103,16 @@ int mst_log_failure(const char *module, int code, const char *format, ...)
 
 int mst_fail(int exit_status, const struct mst_error *err)
 {
-    if (log_settings.format == MST_LOG_JSON)
+    if (log_settings.format == MST_LOG_JSON) {
         write_line(level_names[MST_LOG_ERROR], "main", err->text);
-    else
-        (void)fprintf(stderr, "%s: %s\n", log_settings.program, err->text);
+        return exit_status;
+    }
+    /* What the user or another machine gave stands in it: it stays one line, and leaves the terminal alone.
+     */
+    char text[MST_ERROR_TEXT_BYTES];
+    size_t count = 0;
+    for (const char *c = err->text; *c; c++)
+        text[count++] = (char)((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+    (void)fprintf(stderr, "%s: %.*s\n", log_settings.program, (int)count, text);
     return exit_status;
 }
