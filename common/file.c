@@ -13,23 +13,18 @@
 
 #define READ_CHUNK_BYTES ((size_t)1 << 16)
 
-int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err)
+static int read_rest(int fd, const char *path, struct mst_buf *content, struct mst_error *err)
 {
-    mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return mst_error_errno(err, -errno, "open '%s'", path);
-
     /* Asking for one byte more than the limit allows tells a file of exactly the limit from a larger one. */
     for (;;) {
-        size_t room = ret_content->max_bytes - ret_content->count;
+        size_t room = content->max_bytes - content->count;
         if (room > READ_CHUNK_BYTES)
             room = READ_CHUNK_BYTES;
         char extra;
-        int r = room > 0 ? mst_buf_reserve(ret_content, room) : 0;
+        const int r = room > 0 ? mst_buf_reserve(content, room) : 0;
         if (r < 0)
             return mst_error_errno(err, r, "read '%s'", path);
-        const ssize_t got =
-            room > 0 ? read(fd, ret_content->bytes + ret_content->count, room) : read(fd, &extra, 1);
+        const ssize_t got = room > 0 ? read(fd, content->bytes + content->count, room) : read(fd, &extra, 1);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -38,10 +33,24 @@ int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_erro
             return 0;
         if (room == 0)
             return mst_error_set(err, -EFBIG, "read '%s': larger than the limit of %zu bytes", path,
-                                 ret_content->max_bytes);
-        ret_content->count += (size_t)got;
-        ret_content->bytes[ret_content->count] = '\0';
+                                 content->max_bytes);
+        content->count += (size_t)got;
+        content->bytes[content->count] = '\0';
     }
+}
+
+int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err)
+{
+    mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return mst_error_errno(err, -errno, "open '%s'", path);
+    const size_t count_before = ret_content->count;
+    const int r = read_rest(fd, path, ret_content, err);
+    if (r < 0 && ret_content->bytes) {
+        ret_content->count = count_before;
+        ret_content->bytes[count_before] = '\0';
+    }
+    return r;
 }
 
 int mst_write_all(int fd, const void *bytes, size_t count)

@@ -8,7 +8,8 @@
 
 #include <stddef.h>
 
-/* Read the whole file; its size must stay within ret_content->max_bytes (-EFBIG). Content is appended. */
+/* Read the whole file; its size must stay within ret_content->max_bytes (-EFBIG). Content is appended, and as
+ * it was before after an error. */
 int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err);
 
 /* Write to a temporary name beside `path`, fsync, rename over it, fsync the folder. On an error nothing is
