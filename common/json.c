@@ -2,6 +2,7 @@
 #include "muster/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -112,7 +113,8 @@ int mst_json_get_double(const cJSON *object, const char *key, const char *what, 
                         struct mst_error *err)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!cJSON_IsNumber(item))
+    /* "1e999" is well-formed, and infinite once it is a double. */
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble))
         return wrong_type(object, key, what, "a number", err);
     *ret_value = item->valuedouble;
     return 0;
