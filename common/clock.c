@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <time.h>
 
+/* The years 0 to 9999: four digits. */
+#define UTC_FIRST_S (-62167219200.0)
+#define UTC_LAST_S  253402300799.0
+
 uint64_t mst_now_ns(void)
 {
     struct timespec now;
@@ -37,14 +41,16 @@ int mst_ms_until(uint64_t deadline_ns, int cap_ms)
 void mst_utc_text(double wall_s, char text[static MST_UTC_TEXT_BYTES])
 {
     const double whole = floor(wall_s);
-    const int ms = (int)((wall_s - whole) * 1000.0);
-    const time_t seconds = (time_t)whole;
-    struct tm utc = {0};
-    if (!gmtime_r(&seconds, &utc) || utc.tm_year > 9999 - 1900) {
+    /* Also keeps what no time_t can hold away from the conversion. */
+    if (!(whole >= UTC_FIRST_S && whole <= UTC_LAST_S)) {
         (void)snprintf(text, MST_UTC_TEXT_BYTES, "-");
         return;
     }
-    char buffer[64]; /* the compiler cannot know that the fields are in range */
+    const int ms = (int)((wall_s - whole) * 1000.0);
+    const time_t seconds = (time_t)whole;
+    struct tm utc = {0};
+    (void)gmtime_r(&seconds, &utc); /* fails only beyond the years that were let in */
+    char buffer[64];                /* the compiler cannot know that the fields are in range */
     (void)snprintf(buffer, sizeof buffer, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900,
                    utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ms);
     (void)snprintf(text, MST_UTC_TEXT_BYTES, "%.24s", buffer);
