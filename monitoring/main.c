@@ -143,11 +143,11 @@ static int run_unprivileged(const struct settings *settings, const struct monito
                             struct mst_error *err)
 {
     const char *kept = NULL;
-    int r = monitor_privileges_drop(settings->monitor.host, UNPRIVILEGED_UID, &kept, err);
+    int r = monitor_privileges_drop(&settings->monitor, UNPRIVILEGED_UID, &kept, err);
     if (r < 0)
         return r;
     if (kept)
-        mst_log_warn("monitor", "root is not given up: %s", kept);
+        mst_log_info("monitor", "root is not given up: %s", kept);
     r = monitor_run(&settings->monitor, output, err);
     return r == -EPIPE ? 0 : r; /* "| head": the reader has had enough */
 }

@@ -7,6 +7,7 @@
 #include "scripted_engine.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 
 #define PATIENCE_NS (10 * MST_NS_PER_S)
 
@@ -157,6 +158,25 @@ static void root_is_given_up_before_the_engine_is_asked(void **state)
     scripted_engine_stop(&engine);
 }
 
+static void root_is_kept_where_the_socket_would_be_out_of_reach(void **state)
+{
+    struct scripted_engine engine;
+    char line[MST_EVENT_MAX_BYTES], path[64];
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    start_engine(&engine);
+    assert_int_equal(chmod(engine.folder, 0700), 0);
+    struct program program = start((const char *const[]){"emit", "-H", engine.host, "--path.procfs", procfs,
+                                                         "--path.sysfs", sysfs, NULL});
+    read_line(&program, line, sizeof line);
+    (void)snprintf(path, sizeof path, "/proc/%ld/status", (long)program.pid);
+    mst_cleanup(mst_buf_release) struct mst_buf status = load(path);
+    assert_non_null(strstr(status.bytes, "\nUid:\t0\t0\t0\t0\n"));
+    assert_int_equal(end_by(&program, SIGTERM), 0);
+    scripted_engine_stop(&engine);
+}
+
 static void a_reader_that_has_had_enough_is_no_failure(void **state)
 {
     struct scripted_engine engine;
@@ -214,6 +234,7 @@ int main(void)
         cmocka_unit_test(emit_writes_events_until_it_is_told_to_end),
         cmocka_unit_test(csv_writes_a_header_and_rows_that_are_whole),
         cmocka_unit_test(root_is_given_up_before_the_engine_is_asked),
+        cmocka_unit_test(root_is_kept_where_the_socket_would_be_out_of_reach),
         cmocka_unit_test(a_reader_that_has_had_enough_is_no_failure),
         cmocka_unit_test(exit_codes_tell_what_went_wrong),
     };

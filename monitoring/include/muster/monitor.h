@@ -118,9 +118,10 @@ int monitor_run(const struct monitor_options *options, const struct monitor_outp
 
 /* Root is needed for nothing that this module does once it runs. If the process is root: become `uid` for
  * good, with the group of the Engine's socket as the one group, so that reconnecting still works. Returns 0,
- * also when there is nothing to give up, or when the socket asks for root itself (*ret_kept says so then,
- * else NULL). */
-int monitor_privileges_drop(const char *host, uid_t uid, const char **ret_kept, struct mst_error *err);
+ * also when there is nothing to give up, or when something would be out of reach then: *ret_kept says what
+ * (else NULL). */
+int monitor_privileges_drop(const struct monitor_options *options, uid_t uid, const char **ret_kept,
+                            struct mst_error *err);
 
 /* ---- outputs ---- */
 
