@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine client against an engine that misbehaves. */
 #include "../common/test.h"
-
 #include "fake_engine.h"
-
 #include "muster/clock.h"
 #include "muster/engine.h"
 
