@@ -396,7 +396,7 @@ static int begin(struct trainer_exchange *exchange, const struct trainer_sum *su
     ring->sum = *sum;
     r = lay_out(ring, err);
     if (r < 0)
-        return r;
+        return fail(ring, r);
     ring->send = ring->receive = (struct cursor){0};
     settle(ring, &ring->send, 0);
     settle(ring, &ring->receive, 1);
