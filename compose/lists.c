@@ -170,6 +170,8 @@ int schema_pairs(struct schema_load *load, const struct node *node, bool values_
             r = schema_loose_text(load, entry->value, values_may_be_null, &value);
             if (r == 0 && !*entry->key)
                 r = schema_fail(load, &entry->key_place, "an empty name");
+            else if (r == 0 && values_may_be_null && strchr(entry->key, '=')) /* a variable's */
+                r = schema_fail(load, &entry->key_place, "a variable's name has no '='");
             if (r == 0)
                 r = schema_pairs_put(load, pairs, entry->key, value, &entry->key_place);
         }

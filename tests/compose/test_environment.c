@@ -57,6 +57,8 @@ static const struct {
     {"    environment: [=x]\n",
      "stack.yml:4:19: services.a.environment[0]: a name must stand before the '='"},
     {"    environment: {'': x}\n", "stack.yml:4:19: services.a.environment.: an empty name"},
+    {"    environment: {A=B: x}\n",
+     "stack.yml:4:19: services.a.environment.A=B: a variable's name has no '='"},
     {"    environment: [1]\n",
      "stack.yml:4:19: services.a.environment[0]: '1' is a number here, not a text: put it in quotes"},
     {"    env_file: bad.env\n",
