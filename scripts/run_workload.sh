@@ -142,7 +142,7 @@ main() {
     make_key
     deploy
 
-    "$monitor" csv "$run_folder/stats.csv" &
+    "$monitor" csv --node "$(docker info --format "{{.Name}}")" "$run_folder/stats.csv" &
     recorder=$!
     # shellcheck disable=SC2064 # the pid of now
     trap "kill -TERM $recorder 2>/dev/null || true; wait $recorder 2>/dev/null || true" EXIT
