@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RETRIES_MAX 3                /* doublings */
+#define VIEW_MAX    (UINT64_MAX / 2) /* far beyond what is ever tried, and numbers are added to */
+
 /* What is known of one peer. A proposal or signature counts for the view number that it names and no other.
  */
 struct peer {
@@ -31,6 +34,7 @@ struct membership {
     struct membership_worker *proposal; /* owned, `wanted` entries in rank order */
     uint8_t proposal_digest[MST_SHA256_BYTES];
     uint64_t retry_ns;
+    unsigned retries; /* numbers given up in a row while the same workers were reachable */
 
     uint64_t signed_view;  /* the highest number this worker ever signed: it signs no second list under it */
     uint64_t highest_view; /* the highest number seen anywhere */
@@ -137,6 +141,14 @@ static int pick_workers(const struct membership *membership, struct membership_w
     return 0;
 }
 
+static bool is_named(const struct membership *membership, const struct membership_id *id)
+{
+    for (size_t w = 0; w < membership->wanted; w++)
+        if (membership_id_equal(&membership->proposal[w].id, id))
+            return true;
+    return false;
+}
+
 static void send_to_named(const struct membership *membership, const struct membership_message *message)
 {
     for (size_t w = 0; w < membership->wanted; w++) {
@@ -169,6 +181,8 @@ static void sign_if_all_proposed(struct membership *membership)
 {
     if (membership->proposal_view == 0 || membership->signed_view >= membership->proposal_view)
         return; /* nothing to sign, or a list already signed under this number */
+    if (!is_named(membership, &membership->self.id))
+        return; /* one worker too many: a list of others is not this one's to sign */
     for (size_t w = 0; w < membership->wanted; w++) {
         if (membership_id_equal(&membership->proposal[w].id, &membership->self.id))
             continue;
@@ -183,6 +197,7 @@ static void sign_if_all_proposed(struct membership *membership)
     send_to_named(membership, &message);
 }
 
+/* To all that are up, named or not: who is not named must learn that those whom it waits for have gone on. */
 static void send_proposal(const struct membership *membership, const struct membership_id *only_to)
 {
     struct membership_message message = {.kind = MEMBERSHIP_PROPOSE,
@@ -190,10 +205,11 @@ static void send_proposal(const struct membership *membership, const struct memb
                                          .count = membership->wanted,
                                          .workers = membership->proposal};
     memcpy(message.digest, membership->proposal_digest, sizeof message.digest);
-    if (only_to)
-        membership->callbacks.send(membership->callbacks.context, only_to, &message);
-    else
-        send_to_named(membership, &message);
+    for (size_t p = 0; p < membership->peer_count; p++) {
+        const struct peer *peer = &membership->peers[p];
+        if (only_to ? membership_id_equal(only_to, &peer->worker.id) : peer->up)
+            membership->callbacks.send(membership->callbacks.context, &peer->worker.id, &message);
+    }
 }
 
 /* Put the list of those reachable on the table under number `view`, or clear the table when they are too few.
@@ -217,7 +233,8 @@ static int propose(struct membership *membership, uint64_t view, uint64_t now_ns
     membership->proposal_view = view;
     if (view > membership->highest_view)
         membership->highest_view = view;
-    membership->retry_ns = now_ns + MEMBERSHIP_RETRY_NS;
+    /* Longer each time: on a network slower than the first wait no number would ever come through. */
+    membership->retry_ns = now_ns + (MEMBERSHIP_RETRY_NS << membership->retries);
     send_proposal(membership, NULL);
     sign_if_all_proposed(membership);
     commit_if_all_signed(membership);
@@ -277,6 +294,7 @@ int membership_peer_up(struct membership *membership, const struct membership_wo
     }
     peer->worker = *worker;
     peer->up = true;
+    membership->retries = 0;
     if (!proposal_stands(membership))
         return propose(membership, next_view(membership), now_ns, err);
     send_proposal(membership, &worker->id); /* the newcomer has not heard it */
@@ -290,9 +308,19 @@ int membership_peer_down(struct membership *membership, const struct membership_
     if (!peer)
         return 0;
     peer->up = false;
+    membership->retries = 0;
     if (proposal_stands(membership))
         return 0;
     return propose(membership, next_view(membership), now_ns, err);
+}
+
+/* A list that is signed is waited for, as the others may hold it already. It is given up when a worker that
+ * it names proposes a higher number without having signed it: who has gone on signs no lower number any more,
+ * so nobody can hold this one. */
+static bool is_given_up_by(const struct membership *membership, const struct peer *peer)
+{
+    return membership->signed_view != membership->proposal_view ||
+           (is_named(membership, &peer->worker.id) && peer->signed_view != membership->proposal_view);
 }
 
 static int receive_proposal(struct membership *membership, struct peer *peer,
@@ -309,12 +337,12 @@ static int receive_proposal(struct membership *membership, struct peer *peer,
 
     peer->proposed_view = message->view;
     memcpy(peer->proposed_digest, message->digest, sizeof digest);
-    if (message->view > membership->highest_view) {
-        /* Somebody gave up a number: meet there instead of chasing each other. */
+    if (message->view > membership->highest_view)
         membership->highest_view = message->view;
-        if (membership->proposal_view != 0 && membership->signed_view != membership->proposal_view)
-            return propose(membership, message->view, now_ns, err);
-    }
+    /* Meet at the highest number instead of chasing each other. */
+    if (membership->proposal_view != 0 && message->view > membership->proposal_view &&
+        is_given_up_by(membership, peer))
+        return propose(membership, membership->highest_view, now_ns, err);
     return 0;
 }
 
@@ -324,8 +352,8 @@ int membership_receive(struct membership *membership, const struct membership_id
     struct peer *peer = find_peer(membership, from);
     if (!peer || !peer->up)
         return mst_error_set(err, -EPROTO, "a membership message from a peer that is not up");
-    if (message->view == 0)
-        return mst_error_set(err, -EPROTO, "a membership message for view 0");
+    if (message->view == 0 || message->view > VIEW_MAX)
+        return mst_error_set(err, -EPROTO, "a membership message for view %" PRIu64, message->view);
 
     int r = 0;
     switch (message->kind) {
@@ -359,6 +387,8 @@ int membership_tick(struct membership *membership, uint64_t now_ns, struct mst_e
 {
     if (now_ns < membership_deadline_ns(membership))
         return 0;
+    if (membership->retries < RETRIES_MAX)
+        membership->retries++;
     return propose(membership, membership->highest_view + 1, now_ns, err);
 }
 

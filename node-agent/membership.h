@@ -22,7 +22,8 @@
 
 #define MEMBERSHIP_MAX_WORKERS 1024
 #define MEMBERSHIP_ID_BYTES    16
-#define MEMBERSHIP_RETRY_NS    1000000000ULL /* a view number without agreement is given up after this */
+#define MEMBERSHIP_RETRY_NS                                                                                  \
+    1000000000ULL /* a view number without agreement is given up after this, and later ones after more */
 
 struct membership_id {
     uint8_t bytes[MEMBERSHIP_ID_BYTES]; /* random, new at each start of a worker */

@@ -442,7 +442,8 @@ static void accept_ready(void *context, uint32_t events)
             return;
         }
         if (count_unauthenticated(mesh) >= DISCOVERY_UNAUTHENTICATED + mesh->options.expected) {
-            mst_closep(&fd); /* a flood: whoever is real tries again */
+            discovery_hello_turn_away(fd, DISCOVERY_REASON_FULL); /* a flood: whoever is real tries again */
+            mst_closep(&fd);
             continue;
         }
         struct link *link = link_new(mesh, fd, ipv4, port);
