@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bodies against those that docker's own client sends for the same files (record_bodies.py). */
 #include "../common/test.h"
+#include "muster/json.h"
 #include "spec.h"
 
 static cJSON *read_json(const char *name)
