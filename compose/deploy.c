@@ -241,7 +241,7 @@ static bool is_constraint(const char *text)
     while (key_end > key && isspace((unsigned char)key_end[-1]))
         key_end--;
     value += strspn(value, " \t");
-    if (key_end - key < 2 || !*value)
+    if (key_end - key < 2 || !*value || (!isalpha((unsigned char)*key) && *key != '_'))
         return false;
     for (; key < key_end; key++)
         if (!isalnum((unsigned char)*key) && !strchr("-_./", *key))

@@ -56,6 +56,17 @@ static int finish_restart(struct schema_load *load, struct compose_service *serv
     return mst_parse_u64(count + 1, 0, UINT32_MAX, &policy->max_attempts.value, load->err);
 }
 
+/* A later file may have taken `disable` back, so that its effect waits until here. */
+static int finish_healthcheck(struct schema_load *load, struct compose_service *service,
+                              struct schema_draft *draft)
+{
+    (void)draft;
+    if (!service->healthcheck.disable)
+        return 0;
+    service->healthcheck.test = (struct compose_strings){0};
+    return schema_strings_add(load, &service->healthcheck.test, "NONE");
+}
+
 static int check_deploy(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
 {
     const struct compose_deploy *deploy = &service->deploy;
@@ -179,4 +190,5 @@ static int finish_ports(struct schema_load *load, struct compose_service *servic
 }
 
 finish_service *const finish_service_steps[] = {
-    check_image, finish_environment, finish_restart, check_deploy, finish_caps, finish_ports, NULL};
+    check_image,        finish_environment, finish_restart, check_deploy,
+    finish_healthcheck, finish_caps,        finish_ports,   NULL};

@@ -114,7 +114,6 @@ static int apply_text(struct schema_load *load, const char *text, size_t text_by
         r = interpolate_tree(load, root);
     if (r == 0)
         r = schema_map(load, root, top_fields, MST_ARRAY_COUNT(top_fields), true, load->project);
-    load->file_index++;
     return r;
 }
 

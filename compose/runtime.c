@@ -62,12 +62,10 @@ int schema_set_healthcheck(struct schema_load *load, const struct node *node, vo
     for (size_t i = 0; i < MST_ARRAY_COUNT(times_ns); i++)
         if (times_ns[i] > 0 && times_ns[i] < 1000000)
             return schema_fail(load, &node->place, "its times must be 0 or at least 1ms");
-    if (!check->disable)
-        return 0;
-    if (check->test.count > 0 && strcmp(check->test.items[0], "NONE") != 0 && load->file_index == 0)
+    if (check->disable && schema_has_key(node, "disable") && schema_has_key(node, "test") &&
+        (check->test.count == 0 || strcmp(check->test.items[0], "NONE") != 0))
         return schema_fail(load, &node->place, "test and disable: true can't stand together");
-    check->test = (struct compose_strings){0};
-    return schema_strings_add(load, &check->test, "NONE");
+    return 0;
 }
 
 /* --- logging --- */

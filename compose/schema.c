@@ -157,6 +157,14 @@ int schema_map(struct schema_load *load, const struct node *node, const struct s
     return r;
 }
 
+bool schema_has_key(const struct node *map, const char *key)
+{
+    for (size_t i = 0; map->kind == NODE_MAP && i < map->count; i++)
+        if (strcmp(map->entries[i].key, key) == 0)
+            return true;
+    return false;
+}
+
 int schema_set_ignored(struct schema_load *load, const struct node *node, void *member,
                        const struct schema_field *f)
 {

@@ -38,7 +38,6 @@ struct schema_load {
     struct compose_arena *arena; /* the project's */
     const struct compose_options *options;
     const char *folder;          /* absolute: where relative paths start, the first file's folder */
-    size_t file_index;           /* which of the files is being read, from 0 */
     struct schema_draft *drafts; /* one a service */
     size_t service_index;        /* the service that is being read */
     struct schema_path path[SCHEMA_MAX_PATH];
@@ -67,6 +66,8 @@ struct schema_field {
 /* Read a map by a table into `target`. Keys "x-..." are fine if `extensions`. */
 int schema_map(struct schema_load *load, const struct node *node, const struct schema_field *fields,
                size_t count, bool extensions, void *target);
+
+bool schema_has_key(const struct node *map, const char *key);
 
 /* --- errors and warnings --- */
 

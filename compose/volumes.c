@@ -236,20 +236,12 @@ static const struct schema_field mount_fields[] = {
     SCHEMA_FIELD("image", set_image, 0, .may_be_null = true),
 };
 
-static bool has_key(const struct node *map, const char *key)
-{
-    for (size_t i = 0; i < map->count; i++)
-        if (strcmp(map->entries[i].key, key) == 0)
-            return true;
-    return false;
-}
-
 static int read_long(struct schema_load *load, const struct node *node, struct compose_mount *mount)
 {
     int r = schema_map(load, node, mount_fields, MST_ARRAY_COUNT(mount_fields), true, mount);
     if (r < 0)
         return r;
-    if (!has_key(node, "type"))
+    if (!schema_has_key(node, "type"))
         return schema_fail(load, &node->place, "type is missing: volume, bind or tmpfs");
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 
 static int load(const char *const *files, size_t count, struct compose_options options,
                 struct compose_project **ret_project, struct mst_error *err)
@@ -48,6 +49,44 @@ static void a_later_file_goes_onto_the_earlier(void **state)
     assert_true(project->networks[0].attachable);
     assert_string_equal(compose_pairs_find(&project->networks[0].driver_opts, "a"), "b");
     compose_project_free(project);
+}
+
+static int parse_two(const char *second, struct compose_project **ret_project, struct mst_error *err)
+{
+    static const char pattern[] = "/tmp/muster-test-compose-XXXXXX";
+    char folder[sizeof pattern], paths[2][64];
+    memcpy(folder, pattern, sizeof pattern);
+    assert_non_null(mkdtemp(folder));
+    static const char first[] = TEST_SERVICE("    healthcheck: {test: x}\n");
+    (void)snprintf(paths[0], sizeof paths[0], "%s/1.yml", folder);
+    (void)snprintf(paths[1], sizeof paths[1], "%s/2.yml", folder);
+    assert_int_equal(mst_file_write_atomic(paths[0], first, strlen(first), 0600, NULL), 0);
+    assert_int_equal(mst_file_write_atomic(paths[1], second, strlen(second), 0600, NULL), 0);
+    const char *const files[] = {paths[0], paths[1]};
+    int r = load(files, 2, (struct compose_options){0}, ret_project, err);
+    (void)unlink(paths[0]);
+    (void)unlink(paths[1]);
+    (void)rmdir(folder);
+    return r;
+}
+
+static void a_later_file_may_switch_the_healthcheck_off(void **state)
+{
+    (void)state;
+    struct compose_project *project = NULL;
+    struct mst_error err = MST_ERROR_INIT;
+    assert_int_equal(parse_two("services: {a: {healthcheck: {disable: true}}}\n", &project, &err), 0);
+    test_strings(&project->services[0].healthcheck.test, "NONE");
+    compose_project_free(project);
+    assert_int_equal(parse_two("services: {a: {healthcheck: {disable: false}}}\n", &project, &err), 0);
+    test_strings(&project->services[0].healthcheck.test, "CMD-SHELL,x");
+    compose_project_free(project);
+    project = NULL;
+    assert_int_equal(parse_two("services: {a: {healthcheck: {disable: true, test: y}}}\n", &project, &err),
+                     -EBADMSG);
+    assert_non_null(
+        strstr(err.text, "/2.yml:1:29: services.a.healthcheck: test and disable: true can't stand together"));
+    assert_null(project);
 }
 
 static void objects_are_named_after_the_stack(void **state)
@@ -279,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_later_file_goes_onto_the_earlier),
+        cmocka_unit_test(a_later_file_may_switch_the_healthcheck_off),
         cmocka_unit_test(objects_are_named_after_the_stack),
         cmocka_unit_test(stack_names_are_what_swarm_takes),
         cmocka_unit_test(variables_are_cast_where_a_type_is_wanted),

@@ -322,7 +322,7 @@ struct compose_project {
     size_t secret_count;
     struct compose_content *configs;
     size_t config_count;
-    /* What was read but cannot take effect, one line each with place and path, in the order of the places:
+    /* What was read but cannot take effect, one line each with place and path, in the order they were met:
      * "stack.yml:9:5: services.web.build: ignored: a stack does not build images". */
     struct compose_strings warnings;
     struct compose_arena *arena; /* all of the above */
