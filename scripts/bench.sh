@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The benchmarks: a table on stdout, the same figures as JSON in build/release/bench-NAME.json. Figures mean something
+# on a quiet machine only, and against each other, not against another day's.
+set -euo pipefail
+
+MUSTER_PROGRAM=bench
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/build.sh
+source "$(dirname "${BASH_SOURCE[0]}")/build.sh"
+
+usage() {
+    cat <<USAGE
+usage: bench.sh step|sweep|ring [OPTIONS OF THE BENCHMARK]
+
+  step   whole training steps of one worker, beside the bare matrix products of the same shapes
+  sweep  ARP and TCP sweeps of a network in a namespace of its own (root)
+  ring   the all-reduce over loopback: 1 to 16 workers, 0 to 2.77 million floats, every sum checked
+USAGE
+}
+
+case ${1:-} in
+--help | -h) usage && exit 0 ;;
+step | sweep | ring) name=$1 ;;
+*) usage_error "expected step, sweep or ring, got '${1:-}'" ;;
+esac
+shift
+cd "$(repo_root)"
+# shellcheck disable=SC2119 # no further packages
+need_build_packages libcmocka-dev
+build release -DMUSTER_TESTS=ON
+json=build/release/bench-$name.json
+printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)"
+"build/release/tests/bench/bench_$name" --json "$json" "$@"
+say "as JSON: $json"
