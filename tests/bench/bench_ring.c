@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time of the ring all-reduce over loopback TCP, one thread a worker, over world sizes and lengths; every sum
- * is checked: bench_ring [--world N] [--rounds N] [--json]. "Bus" is 2 (N - 1) / N times the vector's bytes
- * by the time, what each worker's link carries one way. Medians are of the slowest worker's rounds. */
+ * is checked: bench_ring [--world N] [--rounds N] [--json FILE]. "Bus" is 2 (N - 1) / N times the vector's
+ * bytes by the time, what each worker's link carries one way. Medians are of the slowest worker's rounds. */
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/net.h"
@@ -21,7 +21,7 @@
 
 struct settings {
     uint32_t world, rounds; /* world 0: 1 to 8 and 16 */
-    bool json;
+    FILE *json;             /* beside the table; NULL: none */
 };
 
 static int set_world(void *settings, const char *text, struct mst_error *err)
@@ -36,7 +36,9 @@ static int set_rounds(void *settings, const char *text, struct mst_error *err)
 
 static int set_json(void *settings, const char *text, struct mst_error *err)
 {
-    return mst_parse_bool(text, &((struct settings *)settings)->json, err);
+    FILE *file = fopen(text, "we");
+    ((struct settings *)settings)->json = file;
+    return file ? 0 : mst_error_errno(err, -errno, "open '%s'", text);
 }
 
 static const struct mst_option option_table[] = {
@@ -46,7 +48,7 @@ static const struct mst_option option_table[] = {
      .help = "workers; 0: 1 to 8 and 16",
      .set = set_world},
     {.name = "rounds", .argument = "N", .fallback = "20", .help = "to time for each size", .set = set_rounds},
-    {.name = "json", .kind = MST_OPT_FLAG, .help = "print JSON, a line a case", .set = set_json},
+    {.name = "json", .argument = "FILE", .help = "write the figures there as JSON, too", .set = set_json},
 };
 
 struct worker {
@@ -142,7 +144,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print_case(const struct worker *workers, bool json)
+static void print_case(const struct worker *workers, FILE *json)
 {
     const uint32_t world = workers[0].world, rounds = workers[0].rounds;
     mst_cleanup(mst_freep) double *slowest = calloc(rounds, sizeof *slowest);
@@ -161,11 +163,14 @@ static void print_case(const struct worker *workers, bool json)
     const double median_ms = slowest[rounds / 2];
     const double bus_mb_s =
         (double)workers[0].count * 4 * 2 * (world - 1) / world / 1e6 / (median_ms > 0 ? median_ms / 1e3 : 1);
-    (void)printf(json ? "{\"bench\":\"ring\",\"world\":%" PRIu32
-                        ",\"count\":%zu,\"min_ms\":%.4f,\"median_ms\":%.4f,"
-                        "\"bus_mb_s\":%.1f,\"wrong\":%zu}\n"
-                      : "%5" PRIu32 " %10zu %10.3f %10.3f %10.1f %7zu\n",
-                 world, workers[0].count, slowest[0], median_ms, bus_mb_s, wrong);
+    (void)printf("%5" PRIu32 " %10zu %10.3f %10.3f %10.1f %7zu\n", world, workers[0].count, slowest[0],
+                 median_ms, bus_mb_s, wrong);
+    if (json)
+        (void)fprintf(json,
+                      "{\"bench\":\"ring\",\"world\":%" PRIu32
+                      ",\"count\":%zu,\"min_ms\":%.4f,\"median_ms\":%.4f,"
+                      "\"bus_mb_s\":%.1f,\"wrong\":%zu}\n",
+                      world, workers[0].count, slowest[0], median_ms, bus_mb_s, wrong);
     (void)fflush(stdout);
 }
 
@@ -217,7 +222,7 @@ int main(int argc, char **argv)
     int r = mst_options_parse(&options, argc, argv, &settings, &operands, &err);
     if (r == 1)
         return 0;
-    if (r >= 0 && !settings.json)
+    if (r >= 0)
         (void)printf("world     floats     min ms  median ms   bus MB/s   wrong\n");
     for (size_t i = 0; r >= 0 && i < MST_ARRAY_COUNT(worlds); i++) {
         const uint32_t world = worlds[i];
@@ -230,5 +235,5 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "bench_ring: %s\n", err.text);
         return mst_exit_status(r);
     }
-    return 0;
+    return settings.json && fclose(settings.json) != 0 ? MST_EXIT_FAILED : MST_EXIT_DONE;
 }

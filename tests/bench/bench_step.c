@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time of whole training steps of one worker, beside the bare matrix products of the same shapes and a plain
- * update, in one process: bench_step [--threads N] [--batch N] [--steps N] [--data DIR] [--json]. */
+ * update, in one process: bench_step [--threads N] [--batch N] [--steps N] [--data DIR] [--json FILE]. */
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/opts.h"
@@ -16,7 +16,7 @@
 struct settings {
     uint32_t threads, batch, steps;
     const char *data, *model;
-    bool json;
+    FILE *json; /* beside the table; NULL: none */
 };
 
 static int set_threads(void *settings, const char *text, struct mst_error *err)
@@ -43,7 +43,9 @@ static int set_data(void *settings, const char *text, struct mst_error *err)
 
 static int set_json(void *settings, const char *text, struct mst_error *err)
 {
-    return mst_parse_bool(text, &((struct settings *)settings)->json, err);
+    FILE *file = fopen(text, "we");
+    ((struct settings *)settings)->json = file;
+    return file ? 0 : mst_error_errno(err, -errno, "open '%s'", text);
 }
 
 static const struct mst_option option_table[] = {
@@ -55,7 +57,7 @@ static const struct mst_option option_table[] = {
      .fallback = MUSTER_SOURCE_DIR "/data/mnist",
      .help = "MNIST",
      .set = set_data},
-    {.name = "json", .kind = MST_OPT_FLAG, .help = "print JSON", .set = set_json},
+    {.name = "json", .argument = "FILE", .help = "write the figures there as JSON, too", .set = set_json},
 };
 
 static int compare_doubles(const void *a, const void *b)
@@ -189,17 +191,18 @@ int main(int argc, char **argv)
     if (time_bare_products(settings.batch, settings.steps, ms) < 0)
         return 1;
     const struct timing bare = summarize(ms, settings.steps);
-    if (settings.json)
-        (void)printf(
-            "{\"bench\":\"step\",\"kernel\":\"%s\",\"threads\":%" PRIu32 ",\"batch\":%" PRIu32
-            ",\"step_min_ms\":%.3f,\"step_median_ms\":%.3f,\"bare_min_ms\":%.3f,\"bare_median_ms\":%.3f}\n",
-            trainer_kernel_name(), settings.threads, settings.batch, step.min_ms, step.median_ms, bare.min_ms,
-            bare.median_ms);
-    else
-        (void)printf("%s, %" PRIu32 " thread(s), batch %" PRIu32
-                     ", loss %.4f\n  whole step    min %7.2f ms  median %7.2f ms\n"
-                     "  bare products min %7.2f ms  median %7.2f ms\n",
-                     trainer_kernel_name(), settings.threads, settings.batch, loss, step.min_ms,
-                     step.median_ms, bare.min_ms, bare.median_ms);
-    return 0;
+    (void)printf("%s, %" PRIu32 " thread(s), batch %" PRIu32
+                 ", loss %.4f\n  whole step    min %7.2f ms  median %7.2f ms\n"
+                 "  bare products min %7.2f ms  median %7.2f ms\n",
+                 trainer_kernel_name(), settings.threads, settings.batch, loss, step.min_ms, step.median_ms,
+                 bare.min_ms, bare.median_ms);
+    if (!settings.json)
+        return 0;
+    (void)fprintf(
+        settings.json,
+        "{\"bench\":\"step\",\"kernel\":\"%s\",\"threads\":%" PRIu32 ",\"batch\":%" PRIu32
+        ",\"step_min_ms\":%.3f,\"step_median_ms\":%.3f,\"bare_min_ms\":%.3f,\"bare_median_ms\":%.3f}\n",
+        trainer_kernel_name(), settings.threads, settings.batch, step.min_ms, step.median_ms, bare.min_ms,
+        bare.median_ms);
+    return fclose(settings.json) != 0 ? MST_EXIT_FAILED : MST_EXIT_DONE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a sweep takes, in a network of its own (tests/netns.h) with a gateway and three hosts; all other
- * addresses are silent. bench_sweep [--rounds N] [--json]. Needs root for the namespaces. */
+ * addresses are silent. bench_sweep [--rounds N] [--json FILE]. Needs root for the namespaces. */
 #include "../netns.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
@@ -18,7 +18,7 @@
 
 struct settings {
     uint32_t rounds;
-    bool json;
+    FILE *json; /* beside the table; NULL: none */
 };
 
 static int set_rounds(void *settings, const char *text, struct mst_error *err)
@@ -28,7 +28,9 @@ static int set_rounds(void *settings, const char *text, struct mst_error *err)
 
 static int set_json(void *settings, const char *text, struct mst_error *err)
 {
-    return mst_parse_bool(text, &((struct settings *)settings)->json, err);
+    FILE *file = fopen(text, "we");
+    ((struct settings *)settings)->json = file;
+    return file ? 0 : mst_error_errno(err, -errno, "open '%s'", text);
 }
 
 static const struct mst_option option_table[] = {
@@ -37,7 +39,7 @@ static const struct mst_option option_table[] = {
      .fallback = "20",
      .help = "sweeps of each kind, 1 to 1000",
      .set = set_rounds},
-    {.name = "json", .kind = MST_OPT_FLAG, .help = "print JSON", .set = set_json},
+    {.name = "json", .argument = "FILE", .help = "write the figures there as JSON, too", .set = set_json},
 };
 
 /* The interface has two subnets, a /24 and a /16, with the same four hosts in each. */
@@ -127,18 +129,19 @@ static int measure(const struct kind *kind, uint32_t rounds, struct row *row, st
     return r;
 }
 
-static void print_json(const struct row *rows)
+static void print_json(const struct row *rows, FILE *json)
 {
-    (void)printf("{\"benchmark\":\"sweep\",\"hosts\":%d,\"kinds\":[", HOSTS);
+    (void)fprintf(json, "{\"benchmark\":\"sweep\",\"hosts\":%d,\"kinds\":[", HOSTS);
     for (size_t i = 0; i < MST_ARRAY_COUNT(kinds); i++) {
         const struct row *row = &rows[i];
-        (void)printf("%s{\"kind\":\"%s\",\"method\":\"%s\",\"addresses\":%u,\"rounds\":%u,\"probes\":%u,"
-                     "\"answered_least\":%u,\"ms_min\":%.2f,\"ms_median\":%.2f,\"ms_max\":%.2f}",
-                     i ? "," : "", kinds[i].name, discovery_method_text(kinds[i].method), row->addresses,
-                     row->rounds, row->probes, row->answered_least, row->ms[0], row->ms[row->rounds / 2],
-                     row->ms[row->rounds - 1]);
+        (void)fprintf(json,
+                      "%s{\"kind\":\"%s\",\"method\":\"%s\",\"addresses\":%u,\"rounds\":%u,\"probes\":%u,"
+                      "\"answered_least\":%u,\"ms_min\":%.2f,\"ms_median\":%.2f,\"ms_max\":%.2f}",
+                      i ? "," : "", kinds[i].name, discovery_method_text(kinds[i].method), row->addresses,
+                      row->rounds, row->probes, row->answered_least, row->ms[0], row->ms[row->rounds / 2],
+                      row->ms[row->rounds - 1]);
     }
-    (void)printf("]}\n");
+    (void)fprintf(json, "]}\n");
 }
 
 static int print_table(const struct row *rows, struct mst_error *err)
@@ -184,10 +187,10 @@ static int run(const struct settings *settings, struct mst_error *err)
         r = measure(&kinds[i], settings->rounds, &rows[i], err);
     for (size_t i = 0; i < HOSTS; i++)
         netns_peer_stop(&peers[i]);
-    if (r == 0 && settings->json)
-        print_json(rows);
-    else if (r == 0)
+    if (r == 0)
         r = print_table(rows, err);
+    if (r == 0 && settings->json)
+        print_json(rows, settings->json);
     return r;
 }
 
@@ -207,5 +210,7 @@ int main(int argc, char **argv)
     const int r = parsed < 0 ? parsed : run(&settings, &err);
     if (r < 0)
         (void)fprintf(stderr, "bench_sweep: %s\n", err.text);
+    if (settings.json && fclose(settings.json) != 0)
+        return MST_EXIT_FAILED;
     return r < 0 ? mst_exit_status(r) : MST_EXIT_DONE;
 }
