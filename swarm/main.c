@@ -12,6 +12,7 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *help;
 } verbs[] = {
+    {"config", verb_config, "print what stack files say"},
     {"plan", verb_plan, "show what deploy would change"},
     {"deploy", verb_deploy, "create or update a stack and wait until it runs"},
     {"run", verb_run, "deploy a training stack, follow it, collect its results, remove it"},

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#define FORMAT_VERSION 1 /* of run.json; docs/run-folder.md */
+#define FORMAT_VERSION 1 /* of run.json */
 #define DIGEST_SHOWN   12
 
 double summary_first_step_ms(const struct workers *workers)

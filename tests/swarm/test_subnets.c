@@ -95,7 +95,7 @@ static void a_proposal_is_free_and_of_the_same_size(void **state)
         assert_int_equal(proposal.prefix, cases[i].prefix);
     }
     assert_int_equal(subnets_add_routes(&used, routes, NULL), 0);
-    for (int i = 0; i < 600; i++) { /* each is used as soon as it is proposed */
+    for (int i = 0; i < 200; i++) { /* each is used as soon as it is proposed */
         struct subnet_use *items = reallocarray(used.items, used.count + 1, sizeof *items);
         assert_non_null(items);
         used.items = items;
