@@ -10,6 +10,7 @@
 #include "muster/file.h"
 #include "muster/log.h"
 #include "process.h"
+#include "report.h"
 #include "runner.h"
 #include "search.h"
 #include "station.h"
@@ -90,13 +91,6 @@ struct agent {
     int exit_status;
 };
 
-static void emit(struct agent *agent, cJSON *event)
-{
-    const int r = mst_event_emit(&agent->station.events, event);
-    if (r < 0)
-        mst_log_debug("agent", "event lost: %s", strerrordesc_np(-r));
-}
-
 /* The end with a reason, once: the first one counts. `tell`: the others do not know it yet. */
 static void fail(struct agent *agent, int exit_status, bool tell, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -114,9 +108,9 @@ static void fail(struct agent *agent, int exit_status, bool tell, const char *fo
     agent->state = AGENT_ENDED;
     agent->exit_status = exit_status;
 
-    cJSON *event = mst_event_new(&agent->station.events, "failed");
-    cJSON_AddStringToObject(event, "reason", reason);
-    emit(agent, event);
+    struct report report = report_begin(&agent->station.events, "failed");
+    report_text(&report, "reason", reason);
+    report_send(&report);
     (void)mst_error_set(&err, -ECANCELED, "%s", reason);
     (void)mst_fail(exit_status, &err);
 
@@ -206,21 +200,19 @@ static void start_job(struct agent *agent)
 
 static void report_view(struct agent *agent)
 {
-    cJSON *event = mst_event_new(&agent->station.events, "view");
-    cJSON_AddNumberToObject(event, "view", (double)agent->view);
-    cJSON_AddNumberToObject(event, "rank", (double)agent->rank);
-    cJSON_AddNumberToObject(event, "world", (double)agent->world);
-    cJSON_AddNumberToObject(event, "since_start_ms", mst_ms_since(agent->start_ns));
-    cJSON *members = cJSON_AddArrayToObject(event, "members");
+    struct report report = report_begin(&agent->station.events, "view");
+    report_number(&report, "view", (double)agent->view);
+    report_number(&report, "rank", (double)agent->rank);
+    report_number(&report, "world", (double)agent->world);
+    report_number(&report, "since_start_ms", mst_ms_since(agent->start_ns));
+    cJSON *members = report_array(&report, "members");
     /* A line has its limit; every member says its own rank anyway. */
     for (size_t m = 0; m < agent->world && m < 24; m++) {
         char address[MST_IPV4_TEXT_BYTES];
-        cJSON *member = cJSON_CreateObject();
-        cJSON_AddStringToObject(member, "slot", agent->members[m].identity.slot);
-        cJSON_AddStringToObject(member, "address", mst_ipv4_text(agent->members[m].identity.ipv4, address));
-        cJSON_AddItemToArray(members, member);
+        report_append_pair(&report, members, "slot", agent->members[m].identity.slot, "address",
+                           mst_ipv4_text(agent->members[m].identity.ipv4, address));
     }
-    emit(agent, event);
+    report_send(&report);
 }
 
 static bool wants_search(const struct agent *agent)
@@ -535,14 +527,14 @@ static void send_heartbeat(struct agent *agent)
 
 static void say_waiting(struct agent *agent)
 {
-    cJSON *event = mst_event_new(&agent->station.events, "waiting");
-    cJSON_AddNumberToObject(event, "have", (double)membership_reachable(agent->membership));
-    cJSON_AddNumberToObject(event, "want", agent->config->workers);
-    cJSON *missing = cJSON_AddArrayToObject(event, "missing");
+    struct report report = report_begin(&agent->station.events, "waiting");
+    report_number(&report, "have", (double)membership_reachable(agent->membership));
+    report_number(&report, "want", agent->config->workers);
+    cJSON *missing = report_array(&report, "missing");
     char text[MESH_STRANGER_BYTES];
     for (size_t s = 0; s < WAITING_STRANGERS && mesh_stranger(agent->mesh, s, text); s++)
-        cJSON_AddItemToArray(missing, cJSON_CreateString(text));
-    emit(agent, event);
+        report_append_text(&report, missing, text);
+    report_send(&report);
 }
 
 static void give_up_forming(struct agent *agent)
@@ -707,20 +699,20 @@ static void report_start(struct agent *agent)
 {
     const struct discovery_choice *choice = &agent->station.choice;
     char address[MST_IPV4_TEXT_BYTES], subnet[MST_IPV4_TEXT_BYTES + 3];
-    cJSON *event = mst_event_new(&agent->station.events, "start");
-    cJSON_AddStringToObject(event, "version", MUSTER_VERSION);
-    cJSON_AddStringToObject(event, "cluster", agent->config->cluster);
-    cJSON_AddNumberToObject(event, "workers", agent->config->workers);
-    cJSON_AddNumberToObject(event, "pid_age_ms", mst_ms_since(agent->start_ns));
+    struct report report = report_begin(&agent->station.events, "start");
+    report_text(&report, "version", MUSTER_VERSION);
+    report_text(&report, "cluster", agent->config->cluster);
+    report_number(&report, "workers", agent->config->workers);
+    report_number(&report, "pid_age_ms", mst_ms_since(agent->start_ns));
     if (agent->mesh) {
         (void)snprintf(subnet, sizeof subnet, "%s/%u", mst_ipv4_text(choice->subnet.network, address),
                        choice->subnet.prefix);
-        cJSON_AddStringToObject(event, "interface", choice->interface.name);
-        cJSON_AddStringToObject(event, "address", mst_ipv4_text(choice->interface.ipv4, address));
-        cJSON_AddStringToObject(event, "subnet", subnet);
-        cJSON_AddStringToObject(event, "reason", choice->reason);
+        report_text(&report, "interface", choice->interface.name);
+        report_text(&report, "address", mst_ipv4_text(choice->interface.ipv4, address));
+        report_text(&report, "subnet", subnet);
+        report_text(&report, "reason", choice->reason);
     }
-    emit(agent, event);
+    report_send(&report);
 }
 
 /* Everything that can be wrong with options and input files is found here. */

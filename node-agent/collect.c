@@ -9,6 +9,7 @@
 #include "muster/file.h"
 #include "muster/log.h"
 #include "process.h"
+#include "report.h"
 #include "station.h"
 #include "store.h"
 
@@ -86,13 +87,11 @@ static void peer_down(void *context, const struct discovery_identity *peer, cons
 
 static void report_complete(struct collector *collector)
 {
-    cJSON *event = mst_event_new(&collector->station.events, "collected");
-    cJSON_AddNumberToObject(event, "files", (double)collector->files);
-    cJSON_AddNumberToObject(event, "bytes", (double)collector->bytes);
-    cJSON_AddStringToObject(event, "folder", collector->folder);
-    const int r = mst_event_emit(&collector->station.events, event);
-    if (r < 0)
-        mst_log_warn("collect", "event lost: %s", strerrordesc_np(-r));
+    struct report report = report_begin(&collector->station.events, "collected");
+    report_number(&report, "files", (double)collector->files);
+    report_number(&report, "bytes", (double)collector->bytes);
+    report_text(&report, "folder", collector->folder);
+    report_send(&report);
     collector->complete = true;
 }
 
@@ -144,12 +143,10 @@ static void describe(void *context, char text[static HEALTH_TEXT_BYTES])
 static void report_listening(struct collector *collector)
 {
     char address[MST_IPV4_TEXT_BYTES];
-    cJSON *event = mst_event_new(&collector->station.events, "listening");
-    cJSON_AddStringToObject(event, "address", mst_ipv4_text(collector->station.self.identity.ipv4, address));
-    cJSON_AddStringToObject(event, "folder", collector->folder);
-    const int r = mst_event_emit(&collector->station.events, event);
-    if (r < 0)
-        mst_log_warn("collect", "event lost: %s", strerrordesc_np(-r));
+    struct report report = report_begin(&collector->station.events, "listening");
+    report_text(&report, "address", mst_ipv4_text(collector->station.self.identity.ipv4, address));
+    report_text(&report, "folder", collector->folder);
+    report_send(&report);
 }
 
 static int open_rest(struct collector *collector, struct mst_error *err)

@@ -3,6 +3,7 @@
 
 #include "muster/clock.h"
 #include "muster/log.h"
+#include "report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,17 +92,15 @@ static int start(struct search *search, struct mst_error *err)
 static void report(struct search *search)
 {
     const struct discovery_sweep_result *result = discovery_sweep_result(search->sweep);
-    cJSON *event = mst_event_new(search->options.events, "sweep");
-    cJSON_AddNumberToObject(event, "round", search->rounds);
-    cJSON_AddStringToObject(event, "method", discovery_method_text(result->method));
-    cJSON_AddNumberToObject(event, "addresses", result->addresses);
-    cJSON_AddNumberToObject(event, "answered", result->answered);
-    cJSON_AddNumberToObject(event, "resends", result->resends);
-    cJSON_AddNumberToObject(event, "ms", result->ms);
-    cJSON_AddBoolToObject(event, "complete", result->complete);
-    const int r = mst_event_emit(search->options.events, event);
-    if (r < 0)
-        mst_log_debug("search", "event lost: %s", strerrordesc_np(-r));
+    struct report report = report_begin(search->options.events, "sweep");
+    report_number(&report, "round", search->rounds);
+    report_text(&report, "method", discovery_method_text(result->method));
+    report_number(&report, "addresses", result->addresses);
+    report_number(&report, "answered", result->answered);
+    report_number(&report, "resends", result->resends);
+    report_number(&report, "ms", result->ms);
+    report_bool(&report, "complete", result->complete);
+    report_send(&report);
 }
 
 static void finish(struct search *search, uint64_t now_ns)

@@ -6,6 +6,7 @@
 #include "muster/file.h"
 #include "muster/log.h"
 #include "muster/trainer.h"
+#include "report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,13 +44,6 @@ struct train {
 
 /* An event that cannot be written (nobody reads stdout any more) does not stop the training, but is told
  * once. */
-static void emit(const struct train *train, cJSON *event)
-{
-    const int r = mst_event_emit(train->options.events, event);
-    if (r < 0)
-        mst_log_debug("train", "event lost: %s", strerrordesc_np(-r));
-}
-
 static char *result_path(const struct train *train, const char *kind, const char *suffix)
 {
     return mst_format("%s/%s-%s.%s", train->options.config->out, kind, train->options.slot, suffix);
@@ -156,23 +150,23 @@ static void report_progress(struct train *train)
 {
     const uint64_t now_ns = mst_now_ns();
     if (trainer_steps_done(train->trainer) == 1) {
-        cJSON *event = mst_event_new(train->options.events, "first_step");
-        cJSON_AddNumberToObject(event, "since_start_ms", mst_ms_since(train->options.start_ns));
-        emit(train, event);
+        struct report report = report_begin(train->options.events, "first_step");
+        report_number(&report, "since_start_ms", mst_ms_since(train->options.start_ns));
+        report_send(&report);
         train->next_progress_ns = now_ns + PROGRESS_EVERY_NS;
     }
     if (now_ns < train->next_progress_ns)
         return;
     train->next_progress_ns = now_ns + PROGRESS_EVERY_NS;
-    cJSON *event = mst_event_new(train->options.events, "progress");
-    cJSON_AddNumberToObject(event, "epoch", train->epoch);
-    cJSON_AddNumberToObject(event, "epochs", train->config.epochs);
-    cJSON_AddNumberToObject(event, "step", (double)train->sums.steps);
-    cJSON_AddNumberToObject(event, "steps", train->config.steps_per_epoch);
-    cJSON_AddNumberToObject(event, "loss", train->sums.loss_sum / (double)train->sums.steps);
-    cJSON_AddNumberToObject(event, "accuracy", train->sums.accuracy_sum / (double)train->sums.steps);
-    cJSON_AddNumberToObject(event, "ms_per_step", train->sums.total_ms / (double)train->sums.steps);
-    emit(train, event);
+    struct report report = report_begin(train->options.events, "progress");
+    report_number(&report, "epoch", train->epoch);
+    report_number(&report, "epochs", train->config.epochs);
+    report_number(&report, "step", (double)train->sums.steps);
+    report_number(&report, "steps", train->config.steps_per_epoch);
+    report_number(&report, "loss", train->sums.loss_sum / (double)train->sums.steps);
+    report_number(&report, "accuracy", train->sums.accuracy_sum / (double)train->sums.steps);
+    report_number(&report, "ms_per_step", train->sums.total_ms / (double)train->sums.steps);
+    report_send(&report);
 }
 
 static int log_step(struct train *train, const struct trainer_step_stats *stats, struct mst_error *err)
@@ -210,19 +204,19 @@ static int train_step(void *state, struct mst_error *err)
 
 static void report_epoch(const struct train *train, const struct trainer_history_row *row)
 {
-    cJSON *event = mst_event_new(train->options.events, "epoch");
-    cJSON_AddNumberToObject(event, "epoch", row->epoch);
-    cJSON_AddNumberToObject(event, "epochs", train->config.epochs);
-    cJSON_AddNumberToObject(event, "steps", (double)row->steps);
-    cJSON_AddNumberToObject(event, "seconds", row->seconds);
-    cJSON_AddNumberToObject(event, "ms_per_step", 1000 * row->seconds / (double)row->steps);
-    cJSON_AddNumberToObject(event, "loss", row->loss);
-    cJSON_AddNumberToObject(event, "accuracy", row->accuracy);
-    cJSON_AddNumberToObject(event, "wait_ms", row->wait_ms);
-    cJSON_AddNumberToObject(event, "transfer_ms", row->transfer_ms);
-    cJSON_AddNumberToObject(event, "compute_ms", row->compute_ms);
-    cJSON_AddNumberToObject(event, "bytes_sent", (double)row->bytes_sent);
-    emit(train, event);
+    struct report report = report_begin(train->options.events, "epoch");
+    report_number(&report, "epoch", row->epoch);
+    report_number(&report, "epochs", train->config.epochs);
+    report_number(&report, "steps", (double)row->steps);
+    report_number(&report, "seconds", row->seconds);
+    report_number(&report, "ms_per_step", 1000 * row->seconds / (double)row->steps);
+    report_number(&report, "loss", row->loss);
+    report_number(&report, "accuracy", row->accuracy);
+    report_number(&report, "wait_ms", row->wait_ms);
+    report_number(&report, "transfer_ms", row->transfer_ms);
+    report_number(&report, "compute_ms", row->compute_ms);
+    report_number(&report, "bytes_sent", (double)row->bytes_sent);
+    report_send(&report);
 }
 
 static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
@@ -261,11 +255,11 @@ static int train_save(void *state, struct mst_error *err)
     int r = trainer_save(train->trainer, path, &saved, err);
     if (r < 0)
         return r;
-    cJSON *event = mst_event_new(train->options.events, "saved");
-    cJSON_AddStringToObject(event, "file", path);
-    cJSON_AddNumberToObject(event, "bytes", (double)saved.bytes);
-    cJSON_AddStringToObject(event, "digest", saved.digest);
-    emit(train, event);
+    struct report report = report_begin(train->options.events, "saved");
+    report_text(&report, "file", path);
+    report_number(&report, "bytes", (double)saved.bytes);
+    report_text(&report, "digest", saved.digest);
+    report_send(&report);
     if (!train->options.config->step_log)
         return 0;
 
@@ -290,21 +284,21 @@ static int train_finish(void *state, struct job_result *ret_result, struct mst_e
     mst_hex(ret_result->digest, sizeof ret_result->digest, digest);
 
     if (train->view.rank == 0) {
-        cJSON *event = mst_event_new(train->options.events, "test");
-        cJSON_AddNumberToObject(event, "accuracy", train->test.accuracy);
-        cJSON_AddNumberToObject(event, "loss", train->test.loss);
-        cJSON_AddNumberToObject(event, "images", (double)train->test.images);
-        emit(train, event);
+        struct report report = report_begin(train->options.events, "test");
+        report_number(&report, "accuracy", train->test.accuracy);
+        report_number(&report, "loss", train->test.loss);
+        report_number(&report, "images", (double)train->test.images);
+        report_send(&report);
     }
-    cJSON *event = mst_event_new(train->options.events, "done");
-    cJSON_AddNumberToObject(event, "seconds", seconds);
-    cJSON_AddNumberToObject(event, "epochs", train->config.epochs);
-    cJSON_AddNumberToObject(event, "steps", (double)ret_result->step);
-    cJSON_AddStringToObject(event, "digest", digest);
-    cJSON_AddNumberToObject(event, "loss", train->last_epoch_loss);
-    cJSON_AddNumberToObject(event, "accuracy", train->last_epoch_accuracy);
-    cJSON_AddNumberToObject(event, "test_accuracy", train->test.accuracy);
-    emit(train, event);
+    struct report report = report_begin(train->options.events, "done");
+    report_number(&report, "seconds", seconds);
+    report_number(&report, "epochs", train->config.epochs);
+    report_number(&report, "steps", (double)ret_result->step);
+    report_text(&report, "digest", digest);
+    report_number(&report, "loss", train->last_epoch_loss);
+    report_number(&report, "accuracy", train->last_epoch_accuracy);
+    report_number(&report, "test_accuracy", train->test.accuracy);
+    report_send(&report);
     return 0;
 }
 

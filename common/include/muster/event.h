@@ -9,12 +9,14 @@
 
 #include <cjson/cJSON.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define MST_EVENT_MAX_BYTES 4096
 
 struct mst_event_sink {
     pthread_mutex_t lock; /* one line at a time */
     int fd;               /* borrowed; -1 drops all events */
+    atomic_bool failed;   /* a writer has told once that events are lost */
     char slot[128];       /* who speaks */
 };
 
