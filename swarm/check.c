@@ -11,11 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define SERVICE_NAME_MAX 63
-#define CONTENT_NAME_MAX 64
-#define NANO_CPUS_MIN    1000000            /* the engine's own minimum: 0.001 */
-#define MEMORY_MIN_BYTES ((int64_t)4 << 20) /* likewise */
-
 /* "stack.yml:14:5: " in front of the text, where there is a place. */
 static int __attribute__((format(printf, 4, 5)))
 fail_at(struct mst_error *err, struct compose_place place, int code, const char *format, ...)
@@ -32,75 +27,19 @@ fail_at(struct mst_error *err, struct compose_place place, int code, const char 
                          text);
 }
 
-static int check_limits(const struct compose_service *service, const struct compose_limits *limits,
-                        const char *key, struct mst_error *err)
-{
-    if (limits->nano_cpus != 0 && limits->nano_cpus < NANO_CPUS_MIN)
-        return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.resources.%s.cpus: at least 0.001",
-                       service->key, key);
-    if (limits->memory_bytes != 0 && limits->memory_bytes < MEMORY_MIN_BYTES)
-        return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.resources.%s.memory: at least 4M",
-                       service->key, key);
-    return 0;
-}
-
-static int check_ports(const struct compose_service *service, struct mst_error *err)
-{
-    const char *mode = service->deploy.endpoint_mode;
-
-    for (size_t i = 0; i < service->port_count && mode && strcasecmp(mode, "dnsrr") == 0; i++) {
-        const char *publish = service->ports[i].mode;
-        if (!publish || strcmp(publish, "ingress") == 0)
-            return fail_at(err, service->ports[i].place, -EBADMSG,
-                           "services.%s.ports: port %" PRIu32
-                           " is published over ingress, which endpoint_mode dnsrr cannot do; use mode: host",
-                           service->key, service->ports[i].target);
-    }
-    return 0;
-}
-
-static int check_service(const struct compose_service *service, struct mst_error *err)
-{
-    int r;
-
-    if (strlen(service->name) > SERVICE_NAME_MAX)
-        return fail_at(err, service->place, -EBADMSG,
-                       "services.%s: its name '%s' has more than %d characters", service->key, service->name,
-                       SERVICE_NAME_MAX);
-    for (size_t i = 0; i < service->deploy.constraints.count; i++) {
-        struct constraint constraint;
-        struct mst_error inner = MST_ERROR_INIT;
-        if (constraint_parse(service->deploy.constraints.items[i], &constraint, &inner) < 0)
-            return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.placement: %s", service->key,
-                           inner.text);
-    }
-    r = check_limits(service, &service->deploy.limits, "limits", err);
-    if (r >= 0)
-        r = check_limits(service, &service->deploy.reservations, "reservations", err);
-    return r < 0 ? r : check_ports(service, err);
-}
-
-static int check_contents(const struct compose_content *contents, size_t count, const char *section,
-                          struct mst_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(contents[i].name) > CONTENT_NAME_MAX)
-            return fail_at(err, contents[i].place, -EBADMSG,
-                           "%s.%s: its name '%s' has more than %d characters", section, contents[i].key,
-                           contents[i].name, CONTENT_NAME_MAX);
-    }
-    return 0;
-}
-
 int check_project(const struct compose_project *project, struct mst_error *err)
 {
-    int r = check_contents(project->secrets, project->secret_count, "secrets", err);
-
-    if (r >= 0)
-        r = check_contents(project->configs, project->config_count, "configs", err);
-    for (size_t i = 0; i < project->service_count && r >= 0; i++)
-        r = check_service(&project->services[i], err);
-    return r;
+    for (size_t s = 0; s < project->service_count; s++) {
+        const struct compose_service *service = &project->services[s];
+        for (size_t i = 0; i < service->deploy.constraints.count; i++) {
+            struct constraint constraint;
+            struct mst_error inner = MST_ERROR_INIT;
+            if (constraint_parse(service->deploy.constraints.items[i], &constraint, &inner) < 0)
+                return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.placement: %s",
+                               service->key, inner.text);
+        }
+    }
+    return 0;
 }
 
 /* "node1, node2, node3" */

@@ -9,7 +9,8 @@
 #include "spec.h"
 #include "subnets.h"
 
-/* Names, limits and constraints: the file alone. -EBADMSG with the place in it. */
+/* What the file alone shows and compose/ leaves to who knows the Swarm: constraints. -EBADMSG with the place.
+ */
 int check_project(const struct compose_project *project, struct mst_error *err);
 /* Every service that wants to run has a usable node; a pin to a host name or an id meets exactly one.
  * SWARM_NO_CONVERGENCE when not. */

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Service logs over connections that end. */
+#include "../common/test.h"
+#include "fake_engine.h"
+#include "logfollow.h"
+#include "muster/clock.h"
+
+#define DETAILS " com.docker.swarm.node.id=n,com.docker.swarm.service.id=s,com.docker.swarm.task.id="
+
+struct bench {
+    struct fake_engine *fake;
+    struct session session;
+    struct logfollow *follow;
+    char seen[1024]; /* "t1:one|t2:two|" */
+    int stop_with;
+};
+
+static int take(void *context, const struct log_message *message, struct mst_error *err)
+{
+    struct bench *bench = context;
+    const size_t used = strlen(bench->seen);
+
+    (void)snprintf(bench->seen + used, sizeof bench->seen - used, "%s:%s|", message->task_id, message->text);
+    return bench->stop_with < 0 ? mst_error_set(err, bench->stop_with, "enough") : 0;
+}
+
+static void open_bench(struct bench *bench, struct fake_rule *rules, size_t rule_count, bool follow)
+{
+    const struct logfollow_options options = {.follow = follow};
+
+    *bench = (struct bench){.fake = fake_engine_start(rules, rule_count)};
+    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), -1, NULL), 0);
+    assert_int_equal(logfollow_new(&bench->session, &options, take, bench, &bench->follow, NULL), 0);
+}
+
+static void close_bench(struct bench *bench)
+{
+    logfollow_free(bench->follow);
+    session_close(&bench->session);
+    fake_engine_stop(bench->fake);
+}
+
+static void add_frame(struct mst_buf *log, unsigned char stream, const char *time, const char *task,
+                      const char *text)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf line = MST_BUF_INIT(4096);
+    unsigned char header[8] = {stream};
+
+    assert_int_equal(
+        mst_buf_printf(&line, "2026-01-01T00:00:%s.000000000Z" DETAILS "%s %s\n", time, task, text), 0);
+    header[6] = (unsigned char)(line.count >> 8);
+    header[7] = (unsigned char)line.count;
+    assert_int_equal(mst_buf_append(log, header, sizeof header), 0);
+    assert_int_equal(mst_buf_append(log, line.bytes, line.count), 0);
+}
+
+/* Rounds until `requests` logs were asked for, or the follower ends. */
+static int follow_until(struct bench *bench, size_t requests)
+{
+    const uint64_t deadline_ns = mst_now_ns() + 20 * MST_NS_PER_S;
+    int r = 0;
+
+    while (r == 0 && (requests == 0 || fake_engine_count(bench->fake, "GET /services/s/logs") < requests)) {
+        assert_true(mst_now_ns() < deadline_ns);
+        r = session_wait(&bench->session, 20, 0, NULL);
+        if (r == 0)
+            r = logfollow_tick(bench->follow, NULL);
+        if (requests == 0 && logfollow_open_count(bench->follow) == 0)
+            break;
+    }
+    return r;
+}
+
+static void a_log_that_ends_is_followed_again_without_repeats(void **state)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct bench bench;
+
+    (void)state;
+    add_frame(&log, 1, "01", "t1", "one");
+    add_frame(&log, 1, "03", "t1", "two");
+    add_frame(&log, 1, "02", "t2", "late, from another node");
+    add_frame(&log, 2, "02", "t1", "stderr has its own order");
+    open_bench(&bench, NULL, 0, true);
+    fake_engine_stream(bench.fake, "/services/s/logs", log.bytes, log.count);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+    assert_int_equal(follow_until(&bench, 3), 0);
+    assert_string_equal(bench.seen, "t1:one|t1:two|t2:late, from another node|t1:stderr has its own order|");
+    close_bench(&bench);
+}
+
+static void a_log_that_is_cut_or_refused_is_tried_again(void **state)
+{
+    struct fake_rule rules[] = {
+        {"GET", "/services/s/logs", 1, 1, FAKE_CLOSE, 0, NULL, 0},
+        {"GET", "/services/s/logs", 1, 1, FAKE_REFUSE, 500, "not now", 0},
+    };
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct bench bench;
+
+    (void)state;
+    add_frame(&log, 1, "01", "t1", "one");
+    open_bench(&bench, rules, MST_ARRAY_COUNT(rules), true);
+    fake_engine_stream(bench.fake, "/services/s/logs", log.bytes, log.count);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+    assert_int_equal(follow_until(&bench, 4), 0);
+    assert_string_equal(bench.seen, "t1:one|");
+    close_bench(&bench);
+}
+
+static void a_removed_service_ends_what_is_followed(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, NULL, 0, true);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+    assert_int_equal(follow_until(&bench, 0), 0);
+    assert_int_equal(fake_engine_count(bench.fake, "GET /services/s/logs"), 1);
+    close_bench(&bench);
+}
+
+static void a_removed_service_is_a_failure_to_who_reads_once(void **state)
+{
+    struct bench bench;
+    int r;
+
+    (void)state;
+    open_bench(&bench, NULL, 0, false);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+    r = follow_until(&bench, 0);
+    assert_int_equal(r == 0 ? logfollow_tick(bench.follow, NULL) : r, -EREMOTEIO);
+    close_bench(&bench);
+}
+
+static void what_the_taker_refuses_ends_it_all(void **state)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct bench bench;
+    int r;
+
+    (void)state;
+    add_frame(&log, 1, "01", "t1", "one");
+    add_frame(&log, 1, "02", "t1", "two");
+    open_bench(&bench, NULL, 0, true);
+    bench.stop_with = -ENOSPC;
+    fake_engine_stream(bench.fake, "/services/s/logs", log.bytes, log.count);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+    r = follow_until(&bench, 0);
+    assert_int_equal(r == 0 ? logfollow_tick(bench.follow, NULL) : r, -ENOSPC);
+    assert_string_equal(bench.seen, "t1:one|");
+    close_bench(&bench);
+}
+
+static void a_terminals_log_is_lines(void **state)
+{
+    static const char log[] = "2026-01-01T00:00:01.000000000Z" DETAILS "t1 one\r\n"
+                              "2026-01-01T00:00:02.000000000Z" DETAILS "t1 two\r\n";
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, NULL, 0, false);
+    fake_engine_stream(bench.fake, "/services/s/logs", log, sizeof log - 1);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", true, NULL), 0);
+    assert_int_equal(follow_until(&bench, 0), 0);
+    assert_string_equal(bench.seen, "t1:one|t1:two|");
+    close_bench(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_log_that_ends_is_followed_again_without_repeats),
+        cmocka_unit_test(a_log_that_is_cut_or_refused_is_tried_again),
+        cmocka_unit_test(a_removed_service_ends_what_is_followed),
+        cmocka_unit_test(a_removed_service_is_a_failure_to_who_reads_once),
+        cmocka_unit_test(what_the_taker_refuses_ends_it_all),
+        cmocka_unit_test(a_terminals_log_is_lines),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "../common/test.h"
+#include "check.h"
+#include "stack.h"
+
+static const char nodes_text[] = "[{\"ID\":\"n1\",\"Spec\":{\"Availability\":\"active\"},\"Description\":{"
+                                 "\"Hostname\":\"a\"},\"Status\":{\"State\":\"ready\"}},"
+                                 "{\"ID\":\"n2\",\"Spec\":{\"Availability\":\"active\"},\"Description\":{"
+                                 "\"Hostname\":\"twin\"},\"Status\":{\"State\":\"ready\"}},"
+                                 "{\"ID\":\"n3\",\"Spec\":{\"Availability\":\"active\"},\"Description\":{"
+                                 "\"Hostname\":\"twin\"},\"Status\":{\"State\":\"ready\"}},"
+                                 "{\"ID\":\"n4\",\"Spec\":{\"Availability\":\"drain\"},\"Description\":{"
+                                 "\"Hostname\":\"away\"},\"Status\":{\"State\":\"ready\"}}]";
+
+/* A project of one service with these lines under `deploy:` and at the service. */
+static struct compose_project *project_of(const char *deploy, const char *more)
+{
+    const struct compose_options options = {.stack = "st"};
+    struct compose_project *project = NULL;
+    struct mst_error err = MST_ERROR_INIT;
+    char text[1024];
+
+    (void)snprintf(text, sizeof text, "services:\n  web:\n    image: 'i:1'\n    deploy: {%s}\n%s", deploy,
+                   more);
+    if (compose_project_parse(text, strlen(text), "st.yml", "/", &options, &project, &err) < 0)
+        fail_msg("%s\n%s", err.text, text);
+    return project;
+}
+
+static void pins_meet_exactly_one_usable_node(void **state)
+{
+    static const struct {
+        const char *deploy;
+        int code;
+        const char *text;
+    } cases[] = {
+        {"placement: {constraints: ['node.hostname == a']}", 0, NULL},
+        {"placement: {constraints: ['node.id == n2']}", 0, NULL},
+        {"placement: {constraints: ['node.hostname == b']}", SWARM_NO_CONVERGENCE,
+         "st.yml:2:3: services.web: no node has node.hostname 'b' (ready nodes: a, twin, twin)"},
+        {"placement: {constraints: ['node.hostname == twin']}", SWARM_NO_CONVERGENCE,
+         "services.web: 2 nodes have node.hostname 'twin'; pin by node.id or a label"},
+        {"placement: {constraints: ['node.hostname == away']}", SWARM_NO_CONVERGENCE,
+         "the node with node.hostname 'away' is not ready or not active"},
+        {"placement: {constraints: ['node.hostname != a']}", 0, NULL},
+        {"placement: {constraints: ['node.labels.gpu == yes']}", SWARM_NO_CONVERGENCE,
+         "none of the 3 ready nodes meets all of its 1 constraints"},
+        {"mode: global, placement: {constraints: ['node.labels.gpu == yes']}", 0, NULL},
+        {"replicas: 0, placement: {constraints: ['node.hostname == b']}", 0, NULL},
+    };
+    mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
+
+    (void)state;
+    assert_int_equal(swarm_nodes_take(cJSON_Parse(nodes_text), &nodes, NULL), 0);
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        mst_cleanup(compose_project_freep) struct compose_project *project = project_of(cases[i].deploy, "");
+        struct mst_error err = MST_ERROR_INIT;
+        const int r = check_pins(project, &nodes, &err);
+        if (r != cases[i].code || (cases[i].text && !strstr(err.text, cases[i].text)))
+            fail_msg("%s: %d, '%s'", cases[i].deploy, r, err.text);
+    }
+}
+
+static void what_the_engine_would_refuse_is_known(void **state)
+{
+    static const struct {
+        const char *deploy, *more;
+        int code;
+        const char *text;
+    } cases[] = {
+        {"placement: {constraints: ['node.role==worker', 'node.labels.a!=b']}", "", 0, NULL},
+        {"placement: {constraints: ['node=x']}", "", -EBADMSG, "expected KEY==VALUE"},
+        {"placement: {constraints: ['node.hostnam == x']}", "", -EBADMSG, "a node has no 'node.hostnam'"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        mst_cleanup(compose_project_freep) struct compose_project *project =
+            project_of(cases[i].deploy, cases[i].more);
+        struct mst_error err = MST_ERROR_INIT;
+        const int r = check_project(project, &err);
+        if (r != cases[i].code || (cases[i].text && !strstr(err.text, cases[i].text)))
+            fail_msg("%s: %d, '%s'", cases[i].deploy, r, err.text);
+        if (r < 0)
+            assert_non_null(strstr(err.text, "st.yml:"));
+    }
+}
+
+static void overlapping_subnets_are_refused_with_a_free_one(void **state)
+{
+    static const char more[] =
+        "    networks: [n]\nnetworks: {n: {ipam: {config: [{subnet: 192.168.0.0/24}]}}}\n";
+    mst_cleanup(compose_project_freep) struct compose_project *project = project_of("", more);
+    mst_cleanup(subnets_release) struct subnets used = {0};
+    mst_cleanup(live_release) struct live live = {.networks = cJSON_Parse("[]")};
+    struct mst_error err = MST_ERROR_INIT;
+
+    (void)state;
+    assert_int_equal(check_subnets(project, &live, &used, &err), 0);
+    assert_int_equal(subnets_add_routes(&used, "eth0\t0000A8C0\t0\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n", NULL),
+                     0);
+    assert_int_equal(check_subnets(project, &live, &used, &err), -EADDRINUSE);
+    assert_non_null(strstr(err.text,
+                           "networks.n: subnet 192.168.0.0/24 overlaps a route of this machine over 'eth0' "
+                           "(192.168.0.0/16); 172.16.0.0/24 is free"));
+    /* The stack's own network is no obstacle to itself. */
+    cJSON_Delete(live.networks);
+    live.networks = cJSON_Parse("[{\"Name\":\"st_n\",\"Id\":\"x\"}]");
+    assert_int_equal(check_subnets(project, &live, &used, &err), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pins_meet_exactly_one_usable_node),
+        cmocka_unit_test(what_the_engine_would_refuse_is_known),
+        cmocka_unit_test(overlapping_subnets_are_refused_with_a_free_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
