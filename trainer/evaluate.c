@@ -15,7 +15,8 @@ static struct trainer_loss evaluate(struct trainer *trainer, const struct traine
     struct trainer_loss all = {0};
 
     for (size_t done = 0; done < count;) {
-        const size_t batch = count - done < trainer->config.batch ? count - done : trainer->config.batch;
+        const size_t most = trainer->network.max_batch;
+        const size_t batch = count - done < most ? count - done : most;
         for (size_t i = 0; i < batch; i++)
             trainer->samples[i] = (uint32_t)(first + done + i);
         trainer_dataset_gather(set, trainer->samples, batch, trainer->network.input, trainer->labels);

@@ -19,6 +19,9 @@
 /* The update is applied in pieces of this many floats: what is read and written stays in the second-level
  * cache. */
 #define UPDATE_PIECE_FLOATS 65536
+/* The test set is passed in at least this many samples at a time, however small the training batch: a matrix
+ * product packs the whole weight matrix for each call, and with single samples it would do little else. */
+#define EVALUATE_BATCH 64
 
 static int check_data(const struct trainer_config *config, const struct trainer_dataset *set,
                       const char *name, struct mst_error *err)
@@ -105,11 +108,12 @@ static int allocate(struct trainer *trainer, struct mst_error *err)
         }
     }
     trainer->gradients = trainer_floats_new(count + TRAINER_TAIL_FLOATS);
-    trainer->samples = calloc(trainer->config.batch, sizeof *trainer->samples);
-    trainer->labels = calloc(trainer->config.batch, sizeof *trainer->labels);
+    const size_t batch = trainer->config.batch > EVALUATE_BATCH ? trainer->config.batch : EVALUATE_BATCH;
+    trainer->samples = calloc(batch, sizeof *trainer->samples);
+    trainer->labels = calloc(batch, sizeof *trainer->labels);
     if (!complete || !trainer->gradients || !trainer->samples || !trainer->labels)
         return mst_error_set(err, -ENOMEM, "no memory for %zu parameters", count);
-    int r = trainer_network_init(&trainer->network, trainer->config.model, trainer->config.batch, err);
+    int r = trainer_network_init(&trainer->network, trainer->config.model, batch, err);
     if (r >= 0)
         r = trainer_order_init(&trainer->order, trainer->config.seed, trainer->config.train->count, err);
     return r;
