@@ -3,7 +3,6 @@
 
 #include "muster/cleanup.h"
 
-#include <assert.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,10 +13,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* As assert(), in release builds too: the conditions do the work. */
+#define must(condition) ((condition) ? (void)0 : give_up(__LINE__, #condition))
+
 #define CONNECTIONS_MAX 32
 #define REQUESTS_MAX    4096
 #define REQUEST_BYTES   ((size_t)1 << 20)
 #define STREAMS_MAX     4
+
+static void give_up(int line, const char *condition)
+{
+    (void)fprintf(stderr, "fake engine, line %d: not so: %s\n", line, condition);
+    abort();
+}
 
 struct request {
     char line[640]; /* "POST /services/create" without version and query */
@@ -79,7 +87,7 @@ static void reply_json(int fd, int status, const cJSON *json)
 {
     char *text = cJSON_PrintUnformatted(json);
 
-    assert(text);
+    must(text);
     reply(fd, status, "application/json", text, strlen(text));
     free(text);
 }
@@ -129,7 +137,7 @@ static void create_object(struct fake_engine *fake, cJSON *list, const char *bod
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(spec, "Name"));
     char id[32];
 
-    assert(spec && name);
+    must(spec && name);
     if (find_object(list, name) >= 0) {
         reply_message(fd, 409, "name conflicts with an existing object");
         cJSON_Delete(spec);
@@ -302,8 +310,8 @@ static void handle(struct fake_engine *fake, char *text, const char *body, struc
     const char *path = target;
     const struct fake_rule *rule;
 
-    assert(fake->request_count < REQUESTS_MAX);
-    assert(sscanf(text, "%7s %511s", method, target) == 2);
+    must(fake->request_count < REQUESTS_MAX);
+    must(sscanf(text, "%7s %511s", method, target) == 2);
     target[strcspn(target, "?")] = '\0';
     if (strncmp(path, "/v1.", 4) == 0)
         path = strchr(path + 1, '/');
@@ -371,7 +379,7 @@ static void *run(void *context)
                                                   {fake->listen_fd, POLLIN, 0}};
         for (size_t i = 0; i < count; i++)
             fds[i + 2] = (struct pollfd){connections[i].fd, POLLIN, 0};
-        assert(poll(fds, (nfds_t)count + 2, -1) > 0);
+        must(poll(fds, (nfds_t)count + 2, -1) > 0);
         if (fds[0].revents)
             break;
         for (size_t i = count; i > 0; i--) {
@@ -388,10 +396,10 @@ static void *run(void *context)
             fds[i + 1] = fds[count + 2];
         }
         if (fds[1].revents) {
-            assert(count < CONNECTIONS_MAX);
+            must(count < CONNECTIONS_MAX);
             connections[count] = (struct connection){.fd = accept4(fake->listen_fd, NULL, NULL, SOCK_CLOEXEC),
                                                      .text = calloc(1, REQUEST_BYTES + 1)};
-            assert(connections[count].fd >= 0 && connections[count].text);
+            must(connections[count].fd >= 0 && connections[count].text);
             count++;
         }
     }
@@ -407,19 +415,19 @@ struct fake_engine *fake_engine_start(struct fake_rule *rules, size_t rule_count
     struct fake_engine *fake = calloc(1, sizeof *fake);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    assert(fake);
+    must(fake);
     (void)pthread_mutex_init(&fake->lock, NULL);
     fake->rules = rules;
     fake->rule_count = rule_count;
     fake->lists = cJSON_Parse("{\"services\":[],\"networks\":[],\"secrets\":[],\"configs\":[],\"tasks\":[]}");
     (void)snprintf(fake->folder, sizeof fake->folder, "/tmp/fake-engine-XXXXXX");
-    assert(mkdtemp(fake->folder));
+    must(mkdtemp(fake->folder));
     (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/s", fake->folder);
     (void)snprintf(fake->host, sizeof fake->host, "unix://%s/s", fake->folder);
     fake->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert(bind(fake->listen_fd, (const struct sockaddr *)&address, sizeof address) == 0);
-    assert(listen(fake->listen_fd, 16) == 0 && pipe(fake->stop_fds) == 0);
-    assert(pthread_create(&fake->thread, NULL, run, fake) == 0);
+    must(bind(fake->listen_fd, (const struct sockaddr *)&address, sizeof address) == 0);
+    must(listen(fake->listen_fd, 16) == 0 && pipe(fake->stop_fds) == 0);
+    must(pthread_create(&fake->thread, NULL, run, fake) == 0);
     return fake;
 }
 
@@ -427,7 +435,7 @@ void fake_engine_stop(struct fake_engine *fake)
 {
     char path[128];
 
-    assert(write(fake->stop_fds[1], "", 1) == 1);
+    must(write(fake->stop_fds[1], "", 1) == 1);
     (void)pthread_join(fake->thread, NULL);
     (void)close(fake->listen_fd);
     (void)close(fake->stop_fds[0]);
@@ -485,7 +493,7 @@ void fake_engine_add(struct fake_engine *fake, const char *list, const char *jso
 {
     cJSON *object = cJSON_Parse(json);
 
-    assert(object);
+    must(object);
     pthread_mutex_lock(&fake->lock);
     cJSON_AddItemToArray(cJSON_GetObjectItem(fake->lists, list), object);
     pthread_mutex_unlock(&fake->lock);
@@ -494,7 +502,7 @@ void fake_engine_add(struct fake_engine *fake, const char *list, const char *jso
 void fake_engine_stream(struct fake_engine *fake, const char *path, const void *bytes, size_t count)
 {
     pthread_mutex_lock(&fake->lock);
-    assert(fake->stream_count < STREAMS_MAX);
+    must(fake->stream_count < STREAMS_MAX);
     fake->streams[fake->stream_count++] = (struct stream_reply){path, bytes, count};
     pthread_mutex_unlock(&fake->lock);
 }

@@ -64,8 +64,8 @@ static void garbled_routes_are_passed_over(void **state)
         "x",
         "a b c d e f g h",
         "eth0 zz 0 1 0 0 0 ff",
-        "a-very-long-name-of-an-interface-that-cannot-be-one-because-it-has-no-end-at-all-in-"
-        "sight-and-goes-on 0 0 1 0 0 0 FF"};
+        "a-name-of-an-interface-that-cannot-be-one-for-it-goes-on-and-on-and-on-and-on 0 0 1 0 0 0 FF",
+    };
 
     (void)state;
     for (size_t i = 0; i < MST_ARRAY_COUNT(tables); i++) {
