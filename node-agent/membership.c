@@ -149,13 +149,19 @@ static bool is_named(const struct membership *membership, const struct membershi
     return false;
 }
 
-static void send_to_named(const struct membership *membership, const struct membership_message *message)
+/* Named or not: who is not named must learn that those whom it waits for have gone on. */
+static void send_to_all_up(const struct membership *membership, const struct membership_message *message)
 {
-    for (size_t w = 0; w < membership->wanted; w++) {
-        const struct membership_id *id = &membership->proposal[w].id;
-        if (!membership_id_equal(id, &membership->self.id))
-            membership->callbacks.send(membership->callbacks.context, id, message);
-    }
+    for (size_t p = 0; p < membership->peer_count; p++)
+        if (membership->peers[p].up)
+            membership->callbacks.send(membership->callbacks.context, &membership->peers[p].worker.id,
+                                       message);
+}
+
+static bool has_signed_proposal(const struct membership *membership, const struct peer *peer)
+{
+    return peer->signed_view == membership->proposal_view &&
+           memcmp(peer->signed_digest, membership->proposal_digest, MST_SHA256_BYTES) == 0;
 }
 
 static void commit_if_all_signed(struct membership *membership)
@@ -167,8 +173,7 @@ static void commit_if_all_signed(struct membership *membership)
         if (membership_id_equal(&membership->proposal[w].id, &membership->self.id))
             continue;
         const struct peer *peer = find_peer(membership, &membership->proposal[w].id);
-        if (!peer || peer->signed_view != membership->proposal_view ||
-            memcmp(peer->signed_digest, membership->proposal_digest, MST_SHA256_BYTES) != 0)
+        if (!peer || !has_signed_proposal(membership, peer))
             return;
     }
     membership->committed_view = membership->proposal_view;
@@ -194,10 +199,9 @@ static void sign_if_all_proposed(struct membership *membership)
     membership->signed_view = membership->proposal_view;
     struct membership_message message = {.kind = MEMBERSHIP_COMMIT, .view = membership->proposal_view};
     memcpy(message.digest, membership->proposal_digest, sizeof message.digest);
-    send_to_named(membership, &message);
+    send_to_all_up(membership, &message);
 }
 
-/* To all that are up, named or not: who is not named must learn that those whom it waits for have gone on. */
 static void send_proposal(const struct membership *membership, const struct membership_id *only_to)
 {
     struct membership_message message = {.kind = MEMBERSHIP_PROPOSE,
@@ -205,11 +209,10 @@ static void send_proposal(const struct membership *membership, const struct memb
                                          .count = membership->wanted,
                                          .workers = membership->proposal};
     memcpy(message.digest, membership->proposal_digest, sizeof message.digest);
-    for (size_t p = 0; p < membership->peer_count; p++) {
-        const struct peer *peer = &membership->peers[p];
-        if (only_to ? membership_id_equal(only_to, &peer->worker.id) : peer->up)
-            membership->callbacks.send(membership->callbacks.context, &peer->worker.id, &message);
-    }
+    if (only_to)
+        membership->callbacks.send(membership->callbacks.context, only_to, &message);
+    else
+        send_to_all_up(membership, &message);
 }
 
 /* Put the list of those reachable on the table under number `view`, or clear the table when they are too few.
@@ -315,16 +318,35 @@ int membership_peer_down(struct membership *membership, const struct membership_
 }
 
 /* A list that is signed is waited for, as the others may hold it already. It is given up when a worker that
- * it names proposes a higher number without having signed it: who has gone on signs no lower number any more,
- * so nobody can hold this one. */
-static bool is_given_up_by(const struct membership *membership, const struct peer *peer)
+ * it names has signed another one under this number, or has gone on to a higher number without having signed
+ * it: neither will ever sign it, so nobody can hold it. */
+static bool is_given_up(const struct membership *membership)
 {
-    return membership->signed_view != membership->proposal_view ||
-           (is_named(membership, &peer->worker.id) && peer->signed_view != membership->proposal_view);
+    for (size_t w = 0; w < membership->wanted; w++) {
+        if (membership_id_equal(&membership->proposal[w].id, &membership->self.id))
+            continue;
+        const struct peer *peer = find_peer(membership, &membership->proposal[w].id);
+        if (peer && !has_signed_proposal(membership, peer) &&
+            (peer->signed_view >= membership->proposal_view ||
+             peer->proposed_view > membership->proposal_view))
+            return true;
+    }
+    return false;
+}
+
+/* Meet at the highest number instead of chasing each other, unless what is signed may still be agreed on. */
+static int follow(struct membership *membership, uint64_t now_ns, struct mst_error *err)
+{
+    if (membership->proposal_view == 0 || membership->committed_view > 0)
+        return 0;
+    const bool is_signed = membership->signed_view == membership->proposal_view;
+    if (is_signed ? is_given_up(membership) : membership->highest_view > membership->proposal_view)
+        return propose(membership, membership->highest_view, now_ns, err);
+    return 0;
 }
 
 static int receive_proposal(struct membership *membership, struct peer *peer,
-                            const struct membership_message *message, uint64_t now_ns, struct mst_error *err)
+                            const struct membership_message *message, struct mst_error *err)
 {
     uint8_t digest[MST_SHA256_BYTES];
     if (message->count < 1 || message->count > MEMBERSHIP_MAX_WORKERS)
@@ -339,10 +361,6 @@ static int receive_proposal(struct membership *membership, struct peer *peer,
     memcpy(peer->proposed_digest, message->digest, sizeof digest);
     if (message->view > membership->highest_view)
         membership->highest_view = message->view;
-    /* Meet at the highest number instead of chasing each other. */
-    if (membership->proposal_view != 0 && message->view > membership->proposal_view &&
-        is_given_up_by(membership, peer))
-        return propose(membership, membership->highest_view, now_ns, err);
     return 0;
 }
 
@@ -358,7 +376,7 @@ int membership_receive(struct membership *membership, const struct membership_id
     int r = 0;
     switch (message->kind) {
     case MEMBERSHIP_PROPOSE:
-        r = receive_proposal(membership, peer, message, now_ns, err);
+        r = receive_proposal(membership, peer, message, err);
         break;
     case MEMBERSHIP_COMMIT:
         peer->signed_view = message->view;
@@ -367,6 +385,8 @@ int membership_receive(struct membership *membership, const struct membership_id
     default:
         return mst_error_set(err, -EPROTO, "a membership message of kind %d", (int)message->kind);
     }
+    if (r == 0)
+        r = follow(membership, now_ns, err);
     if (r == 0) {
         sign_if_all_proposed(membership);
         commit_if_all_signed(membership);
@@ -376,10 +396,7 @@ int membership_receive(struct membership *membership, const struct membership_id
 
 uint64_t membership_deadline_ns(const struct membership *membership)
 {
-    /* What is signed is waited for: the others may hold it, and a peer that goes away is told by its
-     * connection. */
-    const bool waiting =
-        membership->proposal_view > membership->signed_view && membership->committed_view == 0;
+    const bool waiting = membership->proposal_view != 0 && membership->committed_view == 0;
     return waiting ? membership->retry_ns : UINT64_MAX;
 }
 
@@ -389,6 +406,12 @@ int membership_tick(struct membership *membership, uint64_t now_ns, struct mst_e
         return 0;
     if (membership->retries < RETRIES_MAX)
         membership->retries++;
+    if (membership->signed_view == membership->proposal_view) {
+        /* The others may hold it, so it is waited for. Whoever holds another view answers with a refusal. */
+        membership->retry_ns = now_ns + (MEMBERSHIP_RETRY_NS << membership->retries);
+        send_proposal(membership, NULL);
+        return 0;
+    }
     return propose(membership, membership->highest_view + 1, now_ns, err);
 }
 

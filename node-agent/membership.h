@@ -5,7 +5,7 @@
  * that it can reach; who has received the same proposal from every worker named in it signs it (COMMIT), at
  * most one list per view number; a view holds once the equal COMMITs of all its members are in. Two different
  * lists can therefore never both hold under one number if they share a member. When a number does not come to
- * agreement in time, the next one is tried.
+ * agreement in time, or somebody who is named in it has gone on to another, the next one is tried.
  *
  * This file is the state machine alone: no sockets, no clock, no threads. Events go in, messages and the
  * committed view come out through callbacks, so that a test can drive it with any network it likes. The
