@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BAR_CELLS       16
+#define BAR_CELLS       10
 #define BLOCK_MAX_BYTES ((size_t)128 << 10)
 #define DRAWN_WORKERS   24 /* a terminal's worth; the rest is counted */
 
@@ -14,6 +14,16 @@ static const char *host_name(const struct progress *progress, const struct worke
     const struct swarm_node *node = swarm_nodes_find(progress->nodes, worker->node_id);
 
     return node ? node->hostname : "?";
+}
+
+/* Everything here is of one stack: its name need not be in every line. */
+static const char *slot_name(const struct progress *progress, const struct worker *worker)
+{
+    const size_t bytes = progress->stack ? strlen(progress->stack) : 0;
+
+    return bytes > 0 && strncmp(worker->slot, progress->stack, bytes) == 0 && worker->slot[bytes] == '_'
+               ? worker->slot + bytes + 1
+               : worker->slot;
 }
 
 /* Of all epochs, 0 to 1. */
@@ -59,24 +69,25 @@ void progress_worker_line(const struct progress *progress, const struct worker *
     eta_text(worker, eta, sizeof eta);
     switch (worker->state) {
     case WORKER_STARTED:
-        (void)snprintf(text, capacity, "  %-18s %-10s looking for the others", worker->slot,
+        (void)snprintf(text, capacity, "  %-10s %-8s looking for the others", slot_name(progress, worker),
                        host_name(progress, worker));
         break;
     case WORKER_WAITING:
-        (void)snprintf(text, capacity, "  %-18s %-10s waiting: %" PRIu32 " of %" PRIu32 " workers",
-                       worker->slot, host_name(progress, worker), worker->have, worker->want);
+        (void)snprintf(text, capacity, "  %-10s %-8s waiting: %" PRIu32 " of %" PRIu32 " workers",
+                       slot_name(progress, worker), host_name(progress, worker), worker->have, worker->want);
         break;
     case WORKER_FAILED:
-        (void)snprintf(text, capacity, "  %-18s %-10s failed: %s", worker->slot, host_name(progress, worker),
-                       worker->reason);
+        (void)snprintf(text, capacity, "  %-10s %-8s failed: %s", slot_name(progress, worker),
+                       host_name(progress, worker), worker->reason);
         break;
     case WORKER_TRAINING:
-    case WORKER_DONE:
+    case WORKER_DONE: /* all but the steps fits 80 columns */
         (void)snprintf(text, capacity,
-                       "  %-18s %-10s %3" PRIu32 "/%-3" PRIu32 " %4" PRIu64 "/%-4" PRIu64
-                       " loss %7.4f  acc %6.4f %7.1f ms/step [%s] %s",
-                       worker->slot, host_name(progress, worker), worker->epoch, worker->epochs, worker->step,
-                       worker->steps, worker->loss, worker->accuracy, worker->ms_per_step, bar, eta);
+                       "  %-10s %-8s [%s] %3" PRIu32 "/%-3" PRIu32
+                       " loss %6.3f acc %5.3f %5.0f ms/step %s  %" PRIu64 "/%" PRIu64,
+                       slot_name(progress, worker), host_name(progress, worker), bar, worker->epoch,
+                       worker->epochs, worker->loss, worker->accuracy, worker->ms_per_step, eta, worker->step,
+                       worker->steps);
         break;
     }
 }

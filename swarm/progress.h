@@ -9,6 +9,7 @@
 
 struct progress {
     const struct swarm_nodes *nodes; /* borrowed, for host names */
+    const char *stack;               /* borrowed; NULL: slots are shown whole */
     size_t expected;                 /* workers */
     uint32_t told_epoch;             /* plain lines so far */
     bool has_told_start;

@@ -4,6 +4,7 @@
 #include "live.h"
 #include "muster/cleanup.h"
 #include "muster/json.h"
+#include "nodes.h"
 #include "stack.h"
 #include "taskstate.h"
 
@@ -41,24 +42,37 @@ static bool has_service(const cJSON *services, const cJSON *task)
     return false;
 }
 
+/* A node that is down never says that a task has ended. */
+static bool is_on_dead_node(const struct swarm_nodes *nodes, const cJSON *task)
+{
+    const struct swarm_node *node = swarm_nodes_find(nodes, mst_json_string_or(task, "NodeID", ""));
+
+    return node &&
+           strcmp(mst_json_string_or(mst_json_at(node->json, "Status", NULL), "State", ""), "ready") != 0;
+}
+
 /* Tasks that still run for services that are no more. The manager forgets a task once its node said that it
- * ended; nodes that are down never say so, and do not hold up the rest. */
+ * ended. */
 static int count_leftovers(struct session *session, const char *stack, size_t *ret_count,
                            struct mst_error *err)
 {
     mst_cleanup(mst_json_deletep) cJSON *tasks = NULL, *services = NULL;
+    mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
     const cJSON *task;
     int r = live_list(session->engine, ENGINE_TASK, stack, &tasks, err);
 
     *ret_count = 0;
+    if (r < 0 || cJSON_GetArraySize(tasks) == 0)
+        return r;
+    r = live_list(session->engine, ENGINE_SERVICE, stack, &services, err);
     if (r >= 0)
-        r = live_list(session->engine, ENGINE_SERVICE, stack, &services, err);
+        r = swarm_nodes_load(session->engine, &nodes, err);
     if (r < 0)
         return r;
     cJSON_ArrayForEach(task, tasks)
     {
         const char *state = mst_json_string_or(mst_json_at(task, "Status", NULL), "State", "");
-        if (!has_service(services, task) && !taskstate_is_end(state))
+        if (!has_service(services, task) && !taskstate_is_end(state) && !is_on_dead_node(&nodes, task))
             (*ret_count)++;
     }
     return 0;

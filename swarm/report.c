@@ -18,10 +18,18 @@ void report_init(struct report *report, FILE *stream)
     const char *term = getenv("TERM");
     struct winsize size = {0};
 
-    *report = (struct report){.stream = stream, .start_ns = mst_now_ns(), .columns = DEFAULT_COLUMNS};
+    *report = (struct report){.stream = stream,
+                              .start_ns = mst_now_ns(),
+                              .columns = DEFAULT_COLUMNS,
+                              .drawn = MST_BUF_INIT(BLOCK_MAX_BYTES)};
     report->is_terminal = isatty(fileno(stream)) && term && strcmp(term, "dumb") != 0;
     if (report->is_terminal && ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         report->columns = size.ws_col;
+}
+
+void report_release(struct report *report)
+{
+    mst_buf_release(&report->drawn);
 }
 
 /* Up to the block's first line, and clear from there on. */
@@ -71,7 +79,10 @@ void report_block(struct report *report, const char *text)
     mst_cleanup(mst_buf_release) struct mst_buf out = MST_BUF_INIT(BLOCK_MAX_BYTES);
     size_t lines = 0;
 
-    if (!report->is_terminal || erase(report, &out) < 0)
+    if (!report->is_terminal || (report->drawn_lines > 0 && strcmp(mst_buf_text(&report->drawn), text) == 0))
+        return;
+    mst_buf_clear(&report->drawn);
+    if (mst_buf_append_text(&report->drawn, text) < 0 || erase(report, &out) < 0)
         return;
     while (*text != '\0') {
         const size_t bytes = strcspn(text, "\n");

@@ -4,6 +4,8 @@
 #ifndef SWARM_REPORT_H
 #define SWARM_REPORT_H
 
+#include "muster/buf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,12 +14,14 @@
 struct report {
     FILE *stream; /* borrowed */
     bool is_terminal;
-    size_t drawn_lines; /* of the block that stands at the bottom */
-    uint64_t start_ns;  /* for "elapsed" */
-    size_t columns;     /* lines are cut there on a terminal */
+    size_t drawn_lines;   /* of the block that stands at the bottom */
+    uint64_t start_ns;    /* for "elapsed" */
+    struct mst_buf drawn; /* that block's text: the same is not drawn again; owned */
+    size_t columns;       /* lines are cut there on a terminal */
 };
 
 void report_init(struct report *report, FILE *stream);
+void report_release(struct report *report);
 /* A line that stays. */
 void report_line(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Put `text` (lines that end with "\n") in place of the block; nothing when this is no terminal. */

@@ -21,6 +21,7 @@ void session_close(struct session *session)
 {
     engine_streams_free(session->streams);
     engine_free(session->engine);
+    report_release(&session->report);
     session->streams = NULL;
     session->engine = NULL;
 }

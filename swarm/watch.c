@@ -113,7 +113,8 @@ int watch_start(struct watch *watch, struct mst_error *err)
             err, -ENOENT,
             "stack '%s' has no workers: no service runs 'muster-agent train' or is labelled %s=worker",
             watch->stack, ROLE_LABEL);
-    watch->progress = (struct progress){.nodes = watch->nodes, .expected = watch->expected};
+    watch->progress =
+        (struct progress){.nodes = watch->nodes, .stack = watch->stack, .expected = watch->expected};
     return 0;
 }
 
