@@ -111,6 +111,14 @@ stack_remove() {
     done
 }
 
+# Workload 1 whose workers are asked for their health often: a task counts as running after the first answer.
+# Prints the copy's name.
+quick_workload() {
+    sed -e 's/interval: 5s/interval: 300ms/' -e 's/start_period: 20s/start_period: 30s/' \
+        -e "s|\.\./\.\./trainer|$source_root/trainer|" "$stacks/workload1.yml" >"$test_folder/workload.yml"
+    echo "$test_folder/workload.yml"
+}
+
 # One line for everything that the Swarm has of a stack, by label or by name.
 stack_objects() {
     local kind
@@ -129,6 +137,8 @@ stack_containers() {
     done
 }
 stack_has_no_containers() { [[ -z $(stack_containers "$1") ]]; }
+
+stack_is_gone() { [[ -z $(stack_objects "$1") ]]; }
 
 # Networks of a stack on the nodes go with the last container; the engines delete those in their own time.
 expect_stack_gone() {
@@ -150,6 +160,7 @@ container_of() {
     [[ -n $pid && $pid != 0 ]]
 }
 
+tasks_of() { docker stack ps -q --no-trunc "$1" | sort; }
 tasks_running() { (($(docker stack ps "$1" --filter desired-state=running --format '{{.CurrentState}}' | grep -c '^Running') == $2)); }
 
 # The run folder that `muster run` named in its summary.
