@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 
-#include "control.h"
-#include "health.h"
-#include "membership.h"
-#include "mesh.h"
+#include "agent_state.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/file.h"
 #include "muster/log.h"
 #include "process.h"
 #include "report.h"
-#include "runner.h"
-#include "search.h"
-#include "station.h"
-#include "train.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -31,71 +24,13 @@
 
 #define WAITING_EVERY_NS  (2 * MST_NS_PER_S)
 #define WAITING_STRANGERS 8 /* named in one event: a line has its limit */
-#define VERDICT_NS        MESH_SILENCE_NS + 500 * MST_NS_PER_MS
-#define FAREWELL_NS       (2 * MST_NS_PER_S)
+#define FLUSH_NS          (2 * MST_NS_PER_S)
 #define STOP_JOB_MS       3000
 #define LOOP_LONGEST_NS   MST_NS_PER_S
-#define PENDING_DATA_MAX  16
-
-enum agent_state {
-    AGENT_FORMING,  /* searching and agreeing */
-    AGENT_RUNNING,  /* the job's thread is at work */
-    AGENT_FAREWELL, /* all are done: BYE is on its way */
-    AGENT_ENDED,
-};
 
 static const char *const state_names[] = {"forming", "running", "farewell", "ended"};
 
-/* A worker of the view. */
-struct member {
-    struct discovery_identity identity;
-    bool self, done, gone;
-    struct control_done result;
-};
-
-/* A data connection that came before the view was committed here. */
-struct pending_data {
-    struct discovery_identity from;
-    int fd;
-};
-
-struct agent {
-    const struct agent_config *config;
-    uint64_t start_ns; /* of the process, on the monotonic clock */
-    struct station station;
-    struct loop *loop;
-    int signal_fd;
-    struct health *health;
-    struct train *train;
-    struct job job;
-    struct mesh *mesh;     /* NULL when alone, as the next two */
-    struct search *search; /* NULL with --peers, too */
-    struct membership *membership;
-    struct discovery_workers known; /* peers that are or were up */
-    struct pending_data pending[PENDING_DATA_MAX];
-    size_t pending_count;
-    bool collector_known;
-    struct discovery_identity collector;
-    bool hosts_written; /* ips.xml */
-
-    enum agent_state state;
-    uint64_t view;
-    struct member *members; /* owned, in rank order */
-    size_t world, rank;
-    struct runner *runner;
-
-    uint64_t heartbeat_ns, waiting_ns, form_deadline_ns;
-    uint64_t verdict_ns; /* the job failed by its connections: until then the mesh may say why; 0: no */
-    struct mst_error job_err;
-    uint64_t farewell_ns;
-    int exit_status;
-};
-
-/* The end with a reason, once: the first one counts. `tell`: the others do not know it yet. */
-static void fail(struct agent *agent, int exit_status, bool tell, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void fail(struct agent *agent, int exit_status, bool tell, const char *format, ...)
+void agent_fail(struct agent *agent, int exit_status, bool tell, const char *format, ...)
 {
     if (agent->state == AGENT_ENDED)
         return;
@@ -121,16 +56,6 @@ static void fail(struct agent *agent, int exit_status, bool tell, const char *fo
         runner_cancel(agent->runner);
 }
 
-static struct member *find_member(const struct agent *agent, const uint8_t *incarnation)
-{
-    for (size_t m = 0; m < agent->world; m++)
-        if (memcmp(agent->members[m].identity.incarnation, incarnation, DISCOVERY_INCARNATION_BYTES) == 0)
-            return &agent->members[m];
-    return NULL;
-}
-
-/* ---- what the search found ---- */
-
 static void write_hosts(struct agent *agent)
 {
     const struct discovery_sweep_result *result =
@@ -150,366 +75,9 @@ static void write_hosts(struct agent *agent)
         .result = result,
     };
     if (!path)
-        fail(agent, MST_EXIT_FAILED, true, "write the list of hosts: no memory");
+        agent_fail(agent, MST_EXIT_FAILED, true, "write the list of hosts: no memory");
     else if (discovery_ips_xml_write(path, &report, &err) < 0)
-        fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
-}
-
-/* ---- the job ---- */
-
-static void give_data(struct agent *agent, const struct discovery_identity *from, int fd)
-{
-    const size_t previous = (agent->rank + agent->world - 1) % agent->world;
-    const struct discovery_identity *expected = &agent->members[previous].identity;
-    if (from->view != agent->view ||
-        memcmp(from->incarnation, expected->incarnation, sizeof from->incarnation) != 0) {
-        mst_log_warn("agent",
-                     "data connection from %s of view %" PRIu64 " dropped: it is not the worker before "
-                     "this one in view %" PRIu64,
-                     from->slot, from->view, agent->view);
-        mst_closep(&fd);
-        return;
-    }
-    runner_give_previous(agent->runner, fd);
-}
-
-static void start_job(struct agent *agent)
-{
-    struct mst_error err = MST_ERROR_INIT;
-    const struct discovery_identity *next = &agent->members[(agent->rank + 1) % agent->world].identity;
-    struct runner_options options = {
-        .job = &agent->job,
-        .view = {.view = agent->view, .rank = (uint32_t)agent->rank, .world = (uint32_t)agent->world},
-        .self = agent->station.self,
-        .next = *next,
-        .collect = agent->config->collect && agent->mesh,
-    };
-    memcpy(&options.view.key, agent->station.self.identity.job_key, sizeof options.view.key);
-    int r = runner_start(&options, &agent->runner, &err);
-    mst_forget(&options.self, sizeof options.self);
-    if (r < 0) {
-        fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
-        return;
-    }
-    if (agent->collector_known)
-        runner_give_collector(agent->runner, &agent->collector);
-    for (size_t p = 0; p < agent->pending_count; p++)
-        give_data(agent, &agent->pending[p].from, agent->pending[p].fd);
-    agent->pending_count = 0;
-}
-
-static void report_view(struct agent *agent)
-{
-    struct report report = report_begin(&agent->station.events, "view");
-    report_number(&report, "view", (double)agent->view);
-    report_number(&report, "rank", (double)agent->rank);
-    report_number(&report, "world", (double)agent->world);
-    report_number(&report, "since_start_ms", mst_ms_since(agent->start_ns));
-    cJSON *members = report_array(&report, "members");
-    /* A line has its limit; every member says its own rank anyway. */
-    for (size_t m = 0; m < agent->world && m < 24; m++) {
-        char address[MST_IPV4_TEXT_BYTES];
-        report_append_pair(&report, members, "slot", agent->members[m].identity.slot, "address",
-                           mst_ipv4_text(agent->members[m].identity.ipv4, address));
-    }
-    report_send(&report);
-}
-
-static bool wants_search(const struct agent *agent)
-{
-    return agent->state == AGENT_FORMING ||
-           (agent->state == AGENT_RUNNING && agent->config->collect && !agent->collector_known);
-}
-
-/* The view holds: from here on the members are fixed. */
-static void begin_view(struct agent *agent)
-{
-    agent->state = AGENT_RUNNING;
-    agent->station.self.identity.view = agent->view;
-    if (agent->search)
-        search_set_wanted(agent->search, wants_search(agent));
-    if (agent->mesh)
-        mesh_set_dialling(agent->mesh, wants_search(agent));
-    report_view(agent);
-    start_job(agent);
-}
-
-static void view_committed(void *context, uint64_t view, const struct membership_worker *workers,
-                           size_t count)
-{
-    struct agent *agent = context;
-    agent->members = calloc(count, sizeof *agent->members);
-    if (!agent->members) {
-        fail(agent, MST_EXIT_FAILED, true, "keep a view of %zu workers: no memory", count);
-        return;
-    }
-    agent->view = view;
-    agent->world = count;
-    for (size_t w = 0; w < count; w++) {
-        struct member *member = &agent->members[w];
-        const struct discovery_identity *identity =
-            discovery_workers_find(&agent->known, workers[w].id.bytes);
-        member->self = memcmp(workers[w].id.bytes, agent->station.self.identity.incarnation,
-                              sizeof workers[w].id.bytes) == 0;
-        if (member->self)
-            agent->rank = w;
-        member->identity =
-            member->self ? agent->station.self.identity : *identity; /* agreed with: so known */
-    }
-    begin_view(agent);
-}
-
-/* A job that runs alone has a view of its own. */
-static void begin_alone(struct agent *agent)
-{
-    agent->members = calloc(1, sizeof *agent->members);
-    if (!agent->members) {
-        fail(agent, MST_EXIT_FAILED, false, "no memory");
-        return;
-    }
-    memcpy(agent->members[0].identity.slot, agent->station.slot, sizeof agent->station.slot);
-    agent->members[0].self = true;
-    agent->world = 1;
-    agent->view = 1;
-    begin_view(agent);
-}
-
-static void check_all_done(struct agent *agent)
-{
-    const struct member *self = &agent->members[agent->rank];
-    for (size_t m = 0; m < agent->world; m++) {
-        const struct member *member = &agent->members[m];
-        if (!member->done)
-            return;
-        if (member->result.step != self->result.step ||
-            memcmp(member->result.digest, self->result.digest, sizeof self->result.digest) != 0) {
-            fail(agent, MST_EXIT_FAILED, true, "%s and %s ended with different models", member->identity.slot,
-                 self->identity.slot);
-            return;
-        }
-    }
-    runner_give_all_done(agent->runner);
-}
-
-static void tell_done(struct agent *agent, const struct job_result *result)
-{
-    struct member *self = &agent->members[agent->rank];
-    self->done = true;
-    self->result = (struct control_done){.view = agent->view, .step = result->step};
-    memcpy(self->result.digest, result->digest, sizeof self->result.digest);
-    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(128);
-    if (control_pack_done(&payload, &self->result) < 0) {
-        fail(agent, MST_EXIT_FAILED, true, "no memory");
-        return;
-    }
-    if (agent->mesh)
-        mesh_send_all(agent->mesh, CONTROL_DONE, &payload);
-    check_all_done(agent);
-}
-
-static void say_bye(struct agent *agent)
-{
-    const struct mst_buf nothing = MST_BUF_INIT(0);
-    agent->state = AGENT_FAREWELL;
-    agent->farewell_ns = mst_now_ns() + FAREWELL_NS;
-    if (agent->mesh)
-        mesh_send_all(agent->mesh, CONTROL_BYE, &nothing);
-}
-
-static void job_failed(struct agent *agent, const struct mst_error *err)
-{
-    const bool by_connection = err->code == -EPIPE || err->code == -ECONNRESET || err->code == -ETIMEDOUT;
-    if (by_connection && agent->mesh && agent->verdict_ns == 0) {
-        /* The mesh is about to learn who is lost, and says it better. */
-        agent->job_err = *err;
-        agent->verdict_ns = mst_now_ns() + VERDICT_NS;
-        return;
-    }
-    fail(agent, MST_EXIT_FAILED, true, "%s", err->text);
-}
-
-static void runner_changed(void *context, uint32_t events)
-{
-    struct agent *agent = context;
-    struct job_result result;
-    struct mst_error err;
-    (void)events;
-    const enum runner_stage stage = runner_stage(agent->runner, &result, &err);
-    if (agent->state == AGENT_ENDED)
-        return;
-    if (stage == RUNNER_FAILED)
-        job_failed(agent, &err);
-    if ((stage == RUNNER_DELIVERED || stage == RUNNER_COMPLETED) && !agent->members[agent->rank].done)
-        tell_done(agent, &result);
-    if (stage == RUNNER_COMPLETED && agent->state == AGENT_RUNNING)
-        say_bye(agent);
-}
-
-/* ---- what the mesh says ---- */
-
-static void seen(void *context, const struct discovery_identity *who)
-{
-    struct agent *agent = context;
-    if (who->role != DISCOVERY_ROLE_COLLECTOR || agent->collector_known)
-        return;
-    agent->collector = *who;
-    agent->collector_known = true;
-    if (agent->runner)
-        runner_give_collector(agent->runner, who);
-    if (agent->search)
-        search_set_wanted(agent->search, wants_search(agent));
-    mesh_set_dialling(agent->mesh, wants_search(agent));
-}
-
-static struct membership_worker as_worker(const struct discovery_identity *identity)
-{
-    struct membership_worker worker = {.ipv4 = identity->ipv4, .port = identity->port};
-    memcpy(worker.id.bytes, identity->incarnation, sizeof worker.id.bytes);
-    return worker;
-}
-
-static void peer_up(void *context, const struct discovery_identity *peer)
-{
-    struct agent *agent = context;
-    struct mst_error err = MST_ERROR_INIT;
-    const struct membership_worker worker = as_worker(peer);
-    int r = discovery_workers_add(&agent->known, peer, &err);
-    if (r >= 0)
-        r = membership_peer_up(agent->membership, &worker, mst_now_ns(), &err);
-    if (r < 0)
-        fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
-}
-
-static void peer_down(void *context, const struct discovery_identity *peer, const char *reason)
-{
-    struct agent *agent = context;
-    struct mst_error err = MST_ERROR_INIT;
-    struct membership_id id;
-    memcpy(id.bytes, peer->incarnation, sizeof id.bytes);
-    if (membership_peer_down(agent->membership, &id, mst_now_ns(), &err) < 0)
-        fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
-    struct member *member = find_member(agent, peer->incarnation);
-    if (!member)
-        return;
-    member->gone = true;
-    if (agent->state != AGENT_RUNNING)
-        return;
-    char address[MST_IPV4_TEXT_BYTES];
-    uint64_t step = 0;
-    uint32_t epoch = 0;
-    runner_progress(agent->runner, &step, &epoch);
-    fail(agent, MST_EXIT_FAILED, true,
-         "lost worker %s at %s: %s (view %" PRIu64 ", epoch %" PRIu32 ", step %" PRIu64 ")", peer->slot,
-         mst_ipv4_text(peer->ipv4, address), reason, agent->view, epoch, step);
-}
-
-static int membership_frame(struct agent *agent, const struct discovery_identity *from,
-                            enum control_type type, const uint8_t *payload, size_t count,
-                            struct mst_error *err)
-{
-    mst_cleanup(mst_freep) struct membership_worker *workers = NULL;
-    struct membership_message message;
-    struct membership_id id;
-    int r = control_unpack_membership(type, payload, count, &message, &workers, err);
-    if (r < 0)
-        return r;
-    if (agent->view > 0 && !find_member(agent, from->incarnation)) {
-        char text[CONTROL_TEXT_BYTES];
-        mst_cleanup(mst_buf_release) struct mst_buf refusal = MST_BUF_INIT(CONTROL_TEXT_BYTES + 8);
-        (void)snprintf(text, sizeof text,
-                       "%s runs view %" PRIu64 " with %zu workers already: there is no place left",
-                       agent->station.slot, agent->view, agent->world);
-        r = control_pack_text(&refusal, agent->view, text);
-        return r < 0 ? r : mesh_send(agent->mesh, from->incarnation, CONTROL_REFUSED, &refusal, err);
-    }
-    memcpy(id.bytes, from->incarnation, sizeof id.bytes);
-    return membership_receive(agent->membership, &id, &message, mst_now_ns(), err);
-}
-
-static int done_frame(struct agent *agent, const struct discovery_identity *from, const uint8_t *payload,
-                      size_t count, struct mst_error *err)
-{
-    struct control_done done;
-    struct member *member = find_member(agent, from->incarnation);
-    const int r = control_unpack_done(payload, count, &done, err);
-    if (r < 0)
-        return r;
-    if (!member || done.view != agent->view)
-        return mst_error_set(err, -EPROTO, "done with view %" PRIu64 ", which is not this worker's",
-                             done.view);
-    member->done = true;
-    member->result = done;
-    if (agent->members[agent->rank].done)
-        check_all_done(agent);
-    return 0;
-}
-
-static int text_frame(struct agent *agent, enum control_type type, const uint8_t *payload, size_t count,
-                      struct mst_error *err)
-{
-    uint64_t view;
-    char text[CONTROL_TEXT_BYTES];
-    const int r = control_unpack_text(payload, count, &view, text, err);
-    if (r < 0)
-        return r;
-    /* An abort of a view that is not ours, and a refusal once we are in, are late mail. */
-    if ((type == CONTROL_ABORT && agent->view > 0 && view == agent->view && agent->state == AGENT_RUNNING) ||
-        (type == CONTROL_REFUSED && agent->view == 0))
-        fail(agent, MST_EXIT_FAILED, false, "%s", text);
-    return 0;
-}
-
-static int frame(void *context, const struct discovery_identity *from, uint16_t type, const uint8_t *payload,
-                 size_t count, struct mst_error *err)
-{
-    struct agent *agent = context;
-    struct control_heartbeat heartbeat;
-    struct member *member;
-    switch (type) {
-    case CONTROL_HEARTBEAT:
-        return control_unpack_heartbeat(payload, count, &heartbeat, err);
-    case CONTROL_PROPOSE:
-    case CONTROL_COMMIT:
-        return membership_frame(agent, from, type, payload, count, err);
-    case CONTROL_DONE:
-        return done_frame(agent, from, payload, count, err);
-    case CONTROL_ABORT:
-    case CONTROL_REFUSED:
-        return text_frame(agent, type, payload, count, err);
-    case CONTROL_BYE:
-        member = find_member(agent, from->incarnation);
-        if (member)
-            member->gone = true;
-        return 0;
-    default:
-        return mst_error_set(err, -EPROTO, "a control frame of unknown type %u", type);
-    }
-}
-
-static void data_arrived(void *context, const struct discovery_identity *from, int fd)
-{
-    struct agent *agent = context;
-    if (agent->runner) {
-        give_data(agent, from, fd);
-    } else if (agent->state == AGENT_FORMING && agent->pending_count < PENDING_DATA_MAX) {
-        agent->pending[agent->pending_count++] = (struct pending_data){.from = *from, .fd = fd};
-    } else {
-        mst_closep(&fd);
-    }
-}
-
-static void send_membership(void *context, const struct membership_id *to,
-                            const struct membership_message *message)
-{
-    struct agent *agent = context;
-    struct mst_error err = MST_ERROR_INIT;
-    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(DISCOVERY_FRAME_MAX_BYTES);
-    const uint16_t type = message->kind == MEMBERSHIP_PROPOSE ? CONTROL_PROPOSE : CONTROL_COMMIT;
-    int r = control_pack_membership(&payload, message);
-    if (r == 0)
-        r = mesh_send(agent->mesh, to->bytes, type, &payload, &err);
-    if (r < 0) /* the connection is on its way down, and its end is told to the state machine */
-        mst_log_debug("agent", "membership message not sent: %s", err.text);
+        agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
 }
 
 /* ---- time ---- */
@@ -544,10 +112,10 @@ static void give_up_forming(struct agent *agent)
     for (size_t s = 0; mesh_stranger(agent->mesh, s, text); s++)
         if (mst_buf_printf(&strangers, "%s%s", s > 0 ? "; " : "", text) < 0)
             break; /* the reason is cut anyway */
-    fail(agent, MST_EXIT_TIMEOUT, false, "%zu of %u workers found in %.0f s%s%s",
-         membership_reachable(agent->membership), agent->config->workers,
-         (double)agent->config->wait_ns / 1e9, strangers.count > 0 ? "; no workers: " : "",
-         mst_buf_text(&strangers));
+    agent_fail(agent, MST_EXIT_TIMEOUT, false, "%zu of %u workers found in %.0f s%s%s",
+               membership_reachable(agent->membership), agent->config->workers,
+               (double)agent->config->wait_ns / 1e9, strangers.count > 0 ? "; no workers: " : "",
+               mst_buf_text(&strangers));
 }
 
 static bool all_gone(const struct agent *agent)
@@ -569,7 +137,7 @@ static void tick(struct agent *agent)
     if (r == 0 && agent->membership)
         r = membership_tick(agent->membership, now_ns, &err);
     if (r < 0)
-        fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
+        agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
     if (agent->mesh) {
         mesh_tick(agent->mesh, now_ns);
         write_hosts(agent);
@@ -585,7 +153,7 @@ static void tick(struct agent *agent)
     if (agent->state == AGENT_FORMING && now_ns >= agent->form_deadline_ns)
         give_up_forming(agent);
     if (agent->state == AGENT_RUNNING && agent->verdict_ns != 0 && now_ns >= agent->verdict_ns)
-        fail(agent, MST_EXIT_FAILED, true, "%s", agent->job_err.text);
+        agent_fail(agent, MST_EXIT_FAILED, true, "%s", agent->job_err.text);
     if (agent->state == AGENT_FAREWELL && (all_gone(agent) || now_ns >= agent->farewell_ns))
         agent->state = AGENT_ENDED;
 }
@@ -624,9 +192,9 @@ static void signalled(void *context, uint32_t events)
     (void)events;
     const int stop = process_signals_read(agent->signal_fd);
     if (stop == SIGINT)
-        fail(agent, MST_EXIT_INTERRUPTED, true, "%s was interrupted (SIGINT)", agent->station.slot);
+        agent_fail(agent, MST_EXIT_INTERRUPTED, true, "%s was interrupted (SIGINT)", agent->station.slot);
     else if (stop != 0)
-        fail(agent, MST_EXIT_TERMINATED, true, "%s was told to stop (SIGTERM)", agent->station.slot);
+        agent_fail(agent, MST_EXIT_TERMINATED, true, "%s was told to stop (SIGTERM)", agent->station.slot);
 }
 
 static void describe(void *context, char text[static HEALTH_TEXT_BYTES])
@@ -670,15 +238,9 @@ static int open_network(struct agent *agent, struct mst_error *err)
 {
     const struct mesh_options mesh_options = {
         .loop = agent->loop, .self = &agent->station.self, .expected = agent->config->workers};
-    const struct mesh_callbacks mesh_callbacks = {.context = agent,
-                                                  .seen = seen,
-                                                  .peer_up = peer_up,
-                                                  .peer_down = peer_down,
-                                                  .frame = frame,
-                                                  .data = data_arrived};
-    const struct membership_callbacks membership_callbacks = {
-        .context = agent, .send = send_membership, .committed = view_committed};
-    const struct membership_worker self = as_worker(&agent->station.self.identity);
+    const struct mesh_callbacks mesh_callbacks = agent_mesh_callbacks(agent);
+    const struct membership_callbacks membership_callbacks = agent_membership_callbacks(agent);
+    const struct membership_worker self = agent_as_worker(&agent->station.self.identity);
     int r = mesh_new(&mesh_options, &mesh_callbacks, &agent->mesh, err);
     if (r == 0)
         r = membership_new(&self, agent->config->workers, &membership_callbacks, &agent->membership, err);
@@ -765,21 +327,22 @@ static void run(struct agent *agent)
     agent->waiting_ns = mst_now_ns() + WAITING_EVERY_NS;
     report_start(agent);
     if (agent->config->standalone)
-        begin_alone(agent);
+        agent_begin_alone(agent);
     else if (membership_start(agent->membership, mst_now_ns(), &err) < 0)
-        fail(agent, MST_EXIT_FAILED, false, "%s", err.text);
+        agent_fail(agent, MST_EXIT_FAILED, false, "%s", err.text);
     while (agent->state != AGENT_ENDED) {
         if (agent->runner && !watching_runner) {
             watching_runner = true;
-            if (loop_add(agent->loop, runner_fd(agent->runner), EPOLLIN, runner_changed, agent, &err) < 0)
-                fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
+            if (loop_add(agent->loop, runner_fd(agent->runner), EPOLLIN, agent_runner_changed, agent, &err) <
+                0)
+                agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
         }
         if (loop_run_once(agent->loop, next_deadline_ns(agent), &err) < 0)
-            fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
+            agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
         tick(agent);
     }
     /* The reason may still be on its way to the others. */
-    const uint64_t flush_ns = mst_now_ns() + FAREWELL_NS;
+    const uint64_t flush_ns = mst_now_ns() + FLUSH_NS;
     while (agent->mesh && !mesh_flushed(agent->mesh) && mst_now_ns() < flush_ns)
         if (loop_run_once(agent->loop, mst_now_ns() + MESH_HEARTBEAT_NS, &err) < 0)
             break;
@@ -831,7 +394,7 @@ int agent_train(const struct agent_config *config)
     }
     r = open_rest(agent, &err);
     if (r < 0)
-        fail(agent, MST_EXIT_FAILED, false, "%s", err.text);
+        agent_fail(agent, MST_EXIT_FAILED, false, "%s", err.text);
     else
         run(agent);
     status = close_all(agent);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mesh.h"
 
+#include "hosts.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/log.h"
@@ -15,23 +16,7 @@
 #define MESH_BACKLOG       128
 #define MESH_DIALS_MAX     128 /* hellos of ours under way at once */
 #define MESH_OUT_MAX_BYTES ((size_t)4 << 20)
-#define MESH_REASON_BYTES  192
 #define MESH_READS_A_TURN  32 /* so that one busy peer does not starve the others */
-
-/* An agent that is not there yet is asked again soon, one that stays away or is something else seldom. */
-#define MESH_RETRY_FIRST_NS (50 * MST_NS_PER_MS)
-#define MESH_RETRY_LAST_NS  (1000 * MST_NS_PER_MS)
-
-/* An address that somebody may be at. */
-struct host {
-    uint32_t ipv4;
-    uint16_t port;
-    bool known;   /* identity is what it said of itself */
-    bool dialing; /* a link of ours is in its hello */
-    struct discovery_identity identity;
-    uint64_t retry_ns, wait_ns;
-    char reason[MESH_REASON_BYTES]; /* why the last try led nowhere */
-};
 
 enum link_stage { LINK_CONNECTING, LINK_HELLO, LINK_CONTROL, LINK_CLOSED };
 
@@ -61,8 +46,7 @@ struct mesh {
     struct mesh_callbacks callbacks;
     int listen_fd;
     bool dialling;
-    struct host *hosts; /* owned */
-    size_t host_count, host_capacity;
+    struct hosts hosts;
     struct link *links; /* owned, newest first */
 };
 
@@ -70,32 +54,10 @@ static void link_ready(void *context, uint32_t events);
 
 /* ---- hosts ---- */
 
-static struct host *find_host(const struct mesh *mesh, uint32_t ipv4, uint16_t port)
-{
-    for (size_t h = 0; h < mesh->host_count; h++)
-        if (mesh->hosts[h].ipv4 == ipv4 && mesh->hosts[h].port == port)
-            return &mesh->hosts[h];
-    return NULL;
-}
-
 int mesh_learn(struct mesh *mesh, uint32_t ipv4, uint16_t port, struct mst_error *err)
 {
     const struct discovery_identity *self = &mesh->options.self->identity;
-    if ((ipv4 == self->ipv4 && port == self->port) || find_host(mesh, ipv4, port))
-        return 0;
-    if (mesh->host_count == MESH_HOSTS_MAX)
-        return mst_error_set(err, -ENOBUFS, "more than %d hosts on the subnet", MESH_HOSTS_MAX);
-    if (mesh->host_count == mesh->host_capacity) {
-        const size_t capacity = mesh->host_capacity ? 2 * mesh->host_capacity : 16;
-        struct host *hosts = reallocarray(mesh->hosts, capacity, sizeof *hosts);
-        if (!hosts)
-            return mst_error_set(err, -ENOMEM, "remember a host: no memory");
-        mesh->hosts = hosts;
-        mesh->host_capacity = capacity;
-    }
-    mesh->hosts[mesh->host_count++] =
-        (struct host){.ipv4 = ipv4, .port = port, .wait_ns = MESH_RETRY_FIRST_NS};
-    return 0;
+    return ipv4 == self->ipv4 && port == self->port ? 0 : hosts_learn(&mesh->hosts, ipv4, port, err);
 }
 
 void mesh_set_dialling(struct mesh *mesh, bool on)
@@ -105,14 +67,9 @@ void mesh_set_dialling(struct mesh *mesh, bool on)
 
 static void host_failed(struct mesh *mesh, uint32_t ipv4, uint16_t port, const char *reason)
 {
-    struct host *host = find_host(mesh, ipv4, port);
-    if (!host)
-        return;
-    host->dialing = false;
-    host->known = false;
-    (void)snprintf(host->reason, sizeof host->reason, "%s", reason);
-    host->retry_ns = mst_now_ns() + host->wait_ns;
-    host->wait_ns = 2 * host->wait_ns < MESH_RETRY_LAST_NS ? 2 * host->wait_ns : MESH_RETRY_LAST_NS;
+    struct host *host = hosts_find(&mesh->hosts, ipv4, port);
+    if (host)
+        hosts_failed(host, reason, mst_now_ns());
 }
 
 /* ---- links ---- */
@@ -219,7 +176,7 @@ static void dial(struct mesh *mesh, uint32_t ipv4, uint16_t port, enum discovery
         link_lost(link, err.text);
         return;
     }
-    struct host *host = find_host(mesh, ipv4, port);
+    struct host *host = hosts_find(&mesh->hosts, ipv4, port);
     if (host)
         host->dialing = true;
 }
@@ -233,20 +190,17 @@ static void meet(struct mesh *mesh, const struct discovery_identity *who)
         return;
     if (mesh_learn(mesh, who->ipv4, who->port, NULL) < 0)
         return;
-    struct host *host = find_host(mesh, who->ipv4, who->port);
+    struct host *host = hosts_find(&mesh->hosts, who->ipv4, who->port);
     if (!host)
         return; /* ourselves */
-    host->known = true;
-    host->identity = *who;
-    host->wait_ns = MESH_RETRY_FIRST_NS;
-    host->reason[0] = '\0';
+    hosts_succeeded(host);
     if (who->role != DISCOVERY_ROLE_WORKER || self->role != DISCOVERY_ROLE_WORKER)
         return;
     if (memcmp(who->job_key, self->job_key, sizeof self->job_key) != 0) {
-        (void)snprintf(host->reason, sizeof host->reason,
-                       "%s runs another job (model, data or settings differ)", who->slot);
-        host->known = false;
-        host->retry_ns = mst_now_ns() + MESH_RETRY_LAST_NS;
+        char reason[HOSTS_REASON_BYTES];
+        (void)snprintf(reason, sizeof reason, "%s runs another job (model, data or settings differ)",
+                       who->slot);
+        hosts_failed(host, reason, mst_now_ns()); /* asked again: it may be replaced */
         return;
     }
     if (is_lower(self, who) && !host->dialing && !find_control(mesh, who->incarnation))
@@ -282,7 +236,7 @@ static void finish_hello(struct link *link)
     struct mesh *mesh = link->mesh;
     const struct discovery_identity peer = link->hello.session.peer;
     const enum discovery_purpose purpose = link->hello.session.purpose;
-    struct host *host = find_host(mesh, peer.ipv4, peer.port);
+    struct host *host = hosts_find(&mesh->hosts, peer.ipv4, peer.port);
     if (link->dialer && host)
         host->dialing = false;
     if (purpose == DISCOVERY_PURPOSE_CONTROL) {
@@ -306,7 +260,7 @@ static void run_hello(struct link *link, uint32_t events)
     if (link->stage == LINK_CONNECTING) {
         int r = mst_tcp_connect_result(link->fd);
         if (r < 0) {
-            char reason[MESH_REASON_BYTES];
+            char reason[HOSTS_REASON_BYTES];
             link_lost(link, strerror_r(-r, reason, sizeof reason));
             return;
         }
@@ -507,7 +461,7 @@ void mesh_free(struct mesh *mesh)
     free_closed(mesh);
     loop_remove(mesh->options.loop, mesh->listen_fd);
     mst_closep(&mesh->listen_fd);
-    free(mesh->hosts);
+    hosts_release(&mesh->hosts);
     free(mesh);
 }
 
@@ -551,11 +505,6 @@ bool mesh_flushed(const struct mesh *mesh)
 
 /* ---- time ---- */
 
-static bool may_be_dialled(const struct mesh *mesh, const struct host *host)
-{
-    return mesh->dialling && !host->known && !host->dialing;
-}
-
 uint64_t mesh_deadline_ns(const struct mesh *mesh)
 {
     uint64_t deadline_ns = UINT64_MAX;
@@ -568,9 +517,11 @@ uint64_t mesh_deadline_ns(const struct mesh *mesh)
         if (link_ns < deadline_ns)
             deadline_ns = link_ns;
     }
-    for (size_t h = 0; h < mesh->host_count; h++)
-        if (may_be_dialled(mesh, &mesh->hosts[h]) && mesh->hosts[h].retry_ns < deadline_ns)
-            deadline_ns = mesh->hosts[h].retry_ns;
+    for (size_t h = 0; mesh->dialling && h < mesh->hosts.count; h++) {
+        const struct host *host = &mesh->hosts.items[h];
+        if (hosts_may_be_dialled(host) && host->retry_ns < deadline_ns)
+            deadline_ns = host->retry_ns;
+    }
     return deadline_ns;
 }
 
@@ -578,7 +529,7 @@ void mesh_tick(struct mesh *mesh, uint64_t now_ns)
 {
     size_t dials = 0;
     for (struct link *link = mesh->links; link; link = link->next) {
-        char reason[MESH_REASON_BYTES];
+        char reason[HOSTS_REASON_BYTES];
         if (link->stage == LINK_CONTROL && now_ns >= link->heard_ns + mesh->options.silence_ns) {
             (void)snprintf(reason, sizeof reason, "no sign of life for %.1f s",
                            (double)(now_ns - link->heard_ns) / 1e9);
@@ -594,9 +545,9 @@ void mesh_tick(struct mesh *mesh, uint64_t now_ns)
     }
     free_closed(mesh);
     /* By index: dialling may learn nothing, but failing at once changes the entry. */
-    for (size_t h = 0; h < mesh->host_count && dials < MESH_DIALS_MAX; h++) {
-        const struct host *host = &mesh->hosts[h];
-        if (may_be_dialled(mesh, host) && now_ns >= host->retry_ns) {
+    for (size_t h = 0; mesh->dialling && h < mesh->hosts.count && dials < MESH_DIALS_MAX; h++) {
+        const struct host *host = &mesh->hosts.items[h];
+        if (hosts_may_be_dialled(host) && now_ns >= host->retry_ns) {
             dial(mesh, host->ipv4, host->port, DISCOVERY_PURPOSE_HELLO);
             dials++;
         }
@@ -605,8 +556,8 @@ void mesh_tick(struct mesh *mesh, uint64_t now_ns)
 
 const char *mesh_stranger(const struct mesh *mesh, size_t index, char text[static MESH_STRANGER_BYTES])
 {
-    for (size_t h = 0; h < mesh->host_count; h++) {
-        const struct host *host = &mesh->hosts[h];
+    for (size_t h = 0; h < mesh->hosts.count; h++) {
+        const struct host *host = &mesh->hosts.items[h];
         char address[MST_IPV4_TEXT_BYTES];
         if (host->known || host->reason[0] == '\0' || index-- > 0)
             continue;
