@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "health.h"
+#include "muster/clock.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+/* Ports nobody else's test uses: the names are those of this network namespace. */
+#define PORT ((uint16_t)(20000 + getpid() % 20000))
+
+static void describe(void *context, char text[static HEALTH_TEXT_BYTES])
+{
+    size_t *questions = context;
+    (void)snprintf(text, HEALTH_TEXT_BYTES, "{\"question\":%zu}\n", ++*questions);
+}
+
+struct asker {
+    uint16_t port;
+    int code;
+    char text[HEALTH_TEXT_BYTES];
+    struct mst_error err;
+};
+
+static void *ask(void *context)
+{
+    struct asker *asker = context;
+    asker->code = health_ask(asker->port, asker->text, &asker->err);
+    return NULL;
+}
+
+static void each_question_gets_the_state_of_its_time(void **state)
+{
+    (void)state;
+    struct loop *loop = NULL;
+    struct health *health = NULL;
+    size_t questions = 0;
+    assert_int_equal(loop_new(&loop, NULL), 0);
+    assert_int_equal(health_new(loop, PORT, describe, &questions, &health, NULL), 0);
+    for (size_t round = 1; round <= 3; round++) {
+        struct asker asker = {.port = PORT};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, ask, &asker), 0);
+        const uint64_t deadline_ns = mst_now_ns() + 5 * MST_NS_PER_S;
+        while (questions < round && mst_now_ns() < deadline_ns)
+            assert_int_equal(loop_run_once(loop, mst_now_ns() + 50 * MST_NS_PER_MS, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(asker.code, 0);
+        char expected[64];
+        (void)snprintf(expected, sizeof expected, "{\"question\":%zu}\n", round);
+        assert_string_equal(asker.text, expected);
+    }
+    struct mst_error err = MST_ERROR_INIT;
+    struct health *second = NULL;
+    assert_int_equal(health_new(loop, PORT, describe, &questions, &second, &err), -EADDRINUSE);
+    assert_true(strlen(err.text) > 0);
+    assert_null(second);
+    health_free(health);
+    health_free(NULL);
+    assert_int_equal(health_new(loop, PORT, describe, &questions, &health, NULL), 0); /* free again */
+    health_free(health);
+    loop_free(loop);
+}
+
+static void nobody_and_somebody_frozen_are_not_well(void **state)
+{
+    (void)state;
+    struct asker asker = {.port = PORT, .text = "untouched"};
+    (void)ask(&asker);
+    assert_int_equal(asker.code, -ECONNREFUSED);
+    assert_string_equal(asker.text, "untouched");
+
+    struct loop *loop = NULL;
+    struct health *health = NULL;
+    size_t questions = 0;
+    assert_int_equal(loop_new(&loop, NULL), 0);
+    assert_int_equal(health_new(loop, PORT, describe, &questions, &health, NULL), 0);
+    const uint64_t start_ns = mst_now_ns();
+    (void)ask(&asker); /* the loop does not run */
+    assert_int_equal(asker.code, -ETIMEDOUT);
+    assert_true(mst_ms_since(start_ns) < 5000);
+    health_free(health);
+    loop_free(loop);
+}
+
+static void another_user_gets_no_answer(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can become somebody else */
+    struct loop *loop = NULL;
+    struct health *health = NULL;
+    size_t questions = 0;
+    const uint16_t port = PORT;
+    assert_int_equal(loop_new(&loop, NULL), 0);
+    assert_int_equal(health_new(loop, port, describe, &questions, &health, NULL), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct asker asker = {.port = port};
+        if (setuid(65532) < 0)
+            _exit(2);
+        (void)ask(&asker);
+        _exit(asker.code == -EACCES ? 0 : 1);
+    }
+    assert_true(pid > 0);
+    int status = -1;
+    const uint64_t deadline_ns = mst_now_ns() + 5 * MST_NS_PER_S;
+    pid_t ended = 0;
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && mst_now_ns() < deadline_ns)
+        assert_int_equal(loop_run_once(loop, mst_now_ns() + 20 * MST_NS_PER_MS, NULL), 0);
+    assert_int_equal(ended, pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(questions, 0);
+    health_free(health);
+    loop_free(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_question_gets_the_state_of_its_time),
+        cmocka_unit_test(nobody_and_somebody_frozen_are_not_well),
+        cmocka_unit_test(another_user_gets_no_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
