@@ -270,7 +270,9 @@ static void run_hello(struct link *link, uint32_t events)
     }
     int r = discovery_hello_io(&link->hello, link->fd, &err);
     if (r < 0) {
-        link_lost(link, err.text);
+        /* The reason alone where there is one: the address stands in front of it already. */
+        const enum discovery_reason reason = link->hello.reason;
+        link_lost(link, reason != DISCOVERY_REASON_NONE ? discovery_reason_text(reason) : err.text);
         return;
     }
     if (r == DISCOVERY_HELLO_DONE) {
