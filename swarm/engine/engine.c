@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine_private.h"
 #include "muster/cleanup.h"
+#include "muster/clock.h"
 #include "muster/json.h"
 #include "muster/parse.h"
 #include "transfer.h"
@@ -11,6 +12,7 @@
 #define CONNECT_TIMEOUT_MS 5000
 #define REQUEST_TIMEOUT_MS 30000
 #define POLL_CAP_MS        1000
+#define WRITE_GRACE_MS     5000 /* for a write that is under way when the cancel comes */
 
 static void start_curl(void)
 {
@@ -85,9 +87,19 @@ int engine_poll(const struct engine *engine, CURLM *multi, int timeout_ms, struc
     return 0;
 }
 
-/* Drive the one transfer of engine->multi to its end; libcurl keeps the deadline. */
-static int drive(struct engine *engine, CURLcode *ret_curl_code, struct mst_error *err)
+static bool is_write(const char *method)
 {
+    return strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
+}
+
+/* Drive the one transfer of engine->multi to its end; libcurl keeps the deadline. What was sent of a write
+ * the engine does in any case, and whoever cleans up after a cancel must know of it: so the reply is waited
+ * for, a little. */
+static int drive(struct engine *engine, bool is_writing, CURLcode *ret_curl_code, struct mst_error *err)
+{
+    struct mst_error why = MST_ERROR_INIT;
+    uint64_t cancelled_ns = 0;
+
     for (;;) {
         int running = 0, left = 0, r;
         const CURLMcode m = curl_multi_perform(engine->multi, &running);
@@ -100,21 +112,33 @@ static int drive(struct engine *engine, CURLcode *ret_curl_code, struct mst_erro
             *ret_curl_code = message->data.result;
             return 0;
         }
-        r = engine_poll(engine, engine->multi, POLL_CAP_MS, err);
-        if (r < 0)
-            return r;
+        r = engine_poll(engine, engine->multi, POLL_CAP_MS, &why);
+        if (r == -ECANCELED && is_writing) {
+            cancelled_ns = mst_now_ns();
+            engine->cancel_fd = -1; /* run_transfer() puts it back */
+        } else if (r < 0 || (cancelled_ns > 0 && mst_ms_since(cancelled_ns) >= WRITE_GRACE_MS)) {
+            if (err)
+                *err = why;
+            return why.code;
+        }
     }
 }
 
-static int run_transfer(struct engine *engine, struct engine_transfer *transfer, struct mst_error *err)
+static int run_transfer(struct engine *engine, const char *method, struct engine_transfer *transfer,
+                        struct mst_error *err)
 {
+    const int cancel_fd = engine->cancel_fd;
     CURLcode curl_code = CURLE_OK;
-    const CURLMcode m = curl_multi_add_handle(engine->multi, transfer->easy);
-    int r;
+    CURLMcode m;
+    int r = is_write(method) ? engine_poll(engine, engine->multi, 0, err) : 0;
 
+    if (r < 0) /* no write is begun after a cancel */
+        return mst_error_wrap(err, r, "%s", transfer->label);
+    m = curl_multi_add_handle(engine->multi, transfer->easy);
     if (m != CURLM_OK)
         return mst_error_set(err, -EIO, "%s: %s", transfer->label, curl_multi_strerror(m));
-    r = drive(engine, &curl_code, err);
+    r = drive(engine, is_write(method), &curl_code, err);
+    engine->cancel_fd = cancel_fd;
     (void)curl_multi_remove_handle(engine->multi, transfer->easy);
     if (r < 0)
         return mst_error_wrap(err, r, "%s", transfer->label);
@@ -152,7 +176,7 @@ static int ping(struct engine *engine, struct mst_error *err)
 
     if (r < 0)
         return r;
-    r = run_transfer(engine, &transfer, err);
+    r = run_transfer(engine, call.method, &transfer, err);
     if (r >= 0 && transfer_status(&transfer) >= 400)
         r = transfer_refused(transfer.label, transfer_status(&transfer), NULL, err);
     if (r >= 0)
@@ -209,7 +233,7 @@ int engine_request(struct engine *engine, const struct engine_call *call, struct
     r = transfer_init(&transfer, &engine->endpoint, &engine->options, minor, &filled, err);
     if (r < 0)
         return r;
-    r = run_transfer(engine, &transfer, err);
+    r = run_transfer(engine, call->method, &transfer, err);
     if (r >= 0)
         r = take_reply(&transfer, call, ret_reply, err);
     transfer_release(&transfer);

@@ -193,6 +193,31 @@ static void a_cancel_descriptor_ends_a_wait(void **state)
     fake_engine_stop(fake);
 }
 
+static void no_write_is_begun_after_a_cancel(void **state)
+{
+    struct fake_engine *fake = fake_engine_start(NULL, 0);
+    mst_cleanup(engine_freep) struct engine *engine = connect_to(fake_engine_host(fake), 60000);
+    cJSON *body = cJSON_CreateObject();
+    struct mst_error err = MST_ERROR_INIT;
+    char id[ENGINE_NAME_MAX_BYTES] = "untouched";
+    unsigned minor;
+    int fds[2];
+
+    (void)state;
+    assert_int_equal(engine_api_minor(engine, &minor, &err), 0);
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    engine_set_cancel_fd(engine, fds[0]);
+    assert_int_equal(engine_create(engine, ENGINE_SERVICE, "st_x", body, NULL, id, &err), -ECANCELED);
+    assert_string_equal(id, "untouched");
+    assert_int_equal(fake_engine_count(fake, "POST"), 0);
+    cJSON_Delete(body);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    engine_freep(&engine);
+    fake_engine_stop(fake);
+}
+
 struct taken {
     char text[4096];
     size_t count;
@@ -294,6 +319,7 @@ int main(void)
         cmocka_unit_test(an_absent_object_is_no_error),
         cmocka_unit_test(a_version_out_of_sequence_has_its_own_code),
         cmocka_unit_test(a_cancel_descriptor_ends_a_wait),
+        cmocka_unit_test(no_write_is_begun_after_a_cancel),
         cmocka_unit_test(several_streams_run_in_one_thread),
         cmocka_unit_test(a_download_has_a_limit),
     };

@@ -51,7 +51,8 @@ void engine_free(struct engine *engine); /* NULL is fine */
 void engine_freep(struct engine **engine);
 
 /* From now on every wait of this engine and its streams ends with -ECANCELED while `fd` (borrowed) is
- * readable; -1: nothing cancels, as at the start. The descriptor is never read here. */
+ * readable; -1: nothing cancels, as at the start. The descriptor is never read here. A write is not begun
+ * then; one that is under way gets 5 s for its reply, for the engine does what it was sent in any case. */
 void engine_set_cancel_fd(struct engine *engine, int fd);
 
 /* "unix:///var/run/docker.sock": for messages. */
