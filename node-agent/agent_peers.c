@@ -52,8 +52,9 @@ static void peer_down(void *context, const struct discovery_identity *peer, cons
     struct member *member = agent_find_member(agent, peer->incarnation);
     if (!member)
         return;
+    const bool said_bye = member->gone;
     member->gone = true;
-    if (agent->state != AGENT_RUNNING)
+    if (agent->state != AGENT_RUNNING || said_bye)
         return;
     char address[MST_IPV4_TEXT_BYTES];
     uint64_t step = 0;

@@ -102,6 +102,8 @@ static void begin_view(struct agent *agent)
 void agent_view_committed(void *context, uint64_t view, const struct membership_worker *workers, size_t count)
 {
     struct agent *agent = context;
+    if (agent->state == AGENT_ENDED)
+        return; /* told to stop while the last signature was on its way */
     agent->members = calloc(count, sizeof *agent->members);
     if (!agent->members) {
         agent_fail(agent, MST_EXIT_FAILED, true, "keep a view of %zu workers: no memory", count);
