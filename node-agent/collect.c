@@ -20,8 +20,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define SENDERS_MAX     64                   /* open at once: bounds files and descriptors */
-#define SENDER_QUIET_NS (120 * MST_NS_PER_S) /* a worker may wait that long for the slowest one */
+#define SENDERS_MAX     MEMBERSHIP_MAX_WORKERS /* open at once: bounds files and descriptors */
+#define SENDER_QUIET_NS (120 * MST_NS_PER_S)   /* a worker may wait that long for the slowest one */
 #define LOOP_LONGEST_NS MST_NS_PER_S
 
 struct sender {

@@ -10,20 +10,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SLOT_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
 static int choose_slot(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
     char host[DISCOVERY_SLOT_BYTES] = "";
     if (!config->slot && gethostname(host, sizeof host - 1) < 0)
         return mst_error_errno(err, -errno, "ask for the host's name");
     const char *slot = config->slot ? config->slot : host;
-    /* It becomes part of file names. */
-    if (!mst_name_is_plain(slot) || strlen(slot) >= sizeof station->slot || strchr(slot, ',') ||
-        strchr(slot, '"'))
+    /* It becomes part of file names, CSV cells and JSON texts, and goes over the wire: what discovery allows.
+     */
+    const size_t length = strlen(slot);
+    if (length == 0 || length >= sizeof station->slot || strspn(slot, SLOT_CHARACTERS) != length ||
+        *slot == '.' || *slot == '-')
         return mst_error_set(
             err, -EINVAL,
-            "slot '%.64s': expected a plain name of at most %zu bytes without commas and quotes", slot,
-            sizeof station->slot - 1);
-    memcpy(station->slot, slot, strlen(slot) + 1);
+            "slot '%.64s': expected up to %zu letters, digits, '.', '_' and '-', and no '.' or '-' "
+            "in front",
+            slot, sizeof station->slot - 1);
+    memcpy(station->slot, slot, length + 1);
     return 0;
 }
 
