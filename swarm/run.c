@@ -159,10 +159,17 @@ static int write_results(struct run *run, int code, const struct mst_error *why,
     return summary_print(&summary, stdout, err);
 }
 
+/* The first Ctrl-C has done its work: the next one ends the program as it stands. */
+static void heed_no_more_signals(struct run *run)
+{
+    signals_restore();
+    engine_set_cancel_fd(run->session->engine, -1);
+}
+
 static int take_away(struct run *run, int code, struct mst_error *err)
 {
     const char *stack = run->project->stack;
-    bool is_found;
+    bool is_interrupted = false, is_found;
     int r;
 
     if (run->options->leave) {
@@ -174,7 +181,16 @@ static int take_away(struct run *run, int code, struct mst_error *err)
         report_line(&run->session->report, "interrupted: removing stack '%s'; once more to leave it as it is",
                     stack);
     r = remove_stack(run->session, stack, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
-    return r < 0 ? mst_error_wrap(err, r, "stack '%s' still stands ('muster rm %s')", stack, stack) : 0;
+    if (r == -ECANCELED) {
+        is_interrupted = true;
+        heed_no_more_signals(run);
+        report_line(&run->session->report,
+                    "interrupted: still removing stack '%s'; once more to leave it as it is", stack);
+        r = remove_stack(run->session, stack, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
+    }
+    if (r < 0)
+        return mst_error_wrap(err, r, "stack '%s' still stands ('muster rm %s')", stack, stack);
+    return is_interrupted ? mst_error_set(err, -ECANCELED, "interrupted") : 0;
 }
 
 /* The end of every run that wrote something: results first, for the logs go with the stack. */
@@ -183,10 +199,8 @@ static int finish(struct run *run, int code, struct mst_error *err)
     struct mst_error later = MST_ERROR_INIT;
     int r;
 
-    if (code == -ECANCELED) {
-        signals_restore();
-        engine_set_cancel_fd(run->session->engine, -1);
-    }
+    if (code == -ECANCELED)
+        heed_no_more_signals(run);
     if (code == SWARM_WORKER_FAILED)
         show_tail(run);
     report_keep_block(&run->session->report);
