@@ -48,6 +48,7 @@ docker_at() { "$docker_program" -H "unix://$(node_socket "$1")" "${@:2}"; }
 begin() {
     local name=$1
     shift
+    : >"$test_folder/$name.out" >"$test_folder/$name.err" # there is something to read at once
     setsid env --default-signal=INT,QUIT "$@" >"$test_folder/$name.out" 2>"$test_folder/$name.err" </dev/null &
     pids[$name]=$!
 }
@@ -65,6 +66,18 @@ output_has_or_ended() { output_has "$@" || ended "$1"; }
 await_output() {
     wait_until "$2" "'$1' to say '$3'" output_has_or_ended "$1" "$3" || { output_of "$1" && fail "$1: nothing like '$3'"; }
     output_has "$1" "$3" || { output_of "$1" && fail "$1: ended without a line like '$3'"; }
+}
+
+# interrupt NAME SECONDS TEXT [SIGNAL]: the moment that it says TEXT, Ctrl-C. No pauses here: what comes next in the
+# command takes a millisecond or two.
+interrupt() {
+    local deadline said=''
+    deadline=$(($(now_ms) + $2 * 1000))
+    until [[ $said == *"$3"* ]]; do
+        said=$(<"$test_folder/$1.err")
+        (($(now_ms) < deadline)) && ! { ended "$1" && [[ $said != *"$3"* ]]; } || { output_of "$1" && fail "$1: never said '$3'"; }
+    done
+    kill "-${4:-INT}" -- "-${pids[$1]}"
 }
 
 # finish NAME SECONDS: $result is its stdout, $complaints its stderr, $output both.
