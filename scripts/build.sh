@@ -6,7 +6,7 @@
 # What the programs are built with and link; cmake/MusterDependencies.cmake names the same libraries.
 # shellcheck disable=SC2034 # for those who source this
 BUILD_PACKAGES=(gcc cmake ninja-build pkg-config libc6-dev libcurl4-openssl-dev libcjson-dev libxml2-dev
-    libopenblas-dev libpcap-dev libyaml-dev libssl-dev zlib1g-dev)
+    libopenblas-dev libpcap-dev libyaml-dev libssl-dev libarchive-dev zlib1g-dev)
 # What the tests need beside that.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libcmocka-dev iproute2 iptables jq curl python3 python3-numpy)
