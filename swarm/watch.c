@@ -142,7 +142,8 @@ static void note_dead(struct watch *watch, const cJSON *task, const char *state)
 
 struct tally {
     size_t ended, complete, dead;
-    char dead_reason[512];
+    char dead_reason[512]; /* of the first that is dead */
+    char dead_task_id[ENGINE_NAME_MAX_BYTES];
 };
 
 static void look_at_task(struct watch *watch, const cJSON *service, const cJSON *task, struct tally *tally)
@@ -155,9 +156,12 @@ static void look_at_task(struct watch *watch, const cJSON *service, const cJSON 
     tally->ended += taskstate_is_end(state);
     tally->complete += strcmp(state, "complete") == 0;
     if (is_final(service) && (strcmp(state, "failed") == 0 || strcmp(state, "rejected") == 0)) {
-        if (tally->dead++ == 0)
+        if (tally->dead++ == 0) {
             (void)snprintf(tally->dead_reason, sizeof tally->dead_reason, "%s: %s",
                            live_name(service, ENGINE_SERVICE), mst_json_string_or(status, "Err", state));
+            (void)snprintf(tally->dead_task_id, sizeof tally->dead_task_id, "%s",
+                           mst_json_string_or(task, "ID", ""));
+        }
         note_dead(watch, task, state);
     }
 }
@@ -165,16 +169,19 @@ static void look_at_task(struct watch *watch, const cJSON *service, const cJSON 
 /* Who failed, and whether the wait for the others' words is over. */
 static int judge_failure(struct watch *watch, const struct tally *tally, struct mst_error *err)
 {
-    const struct worker *culprit;
+    const struct worker *culprit = watch_culprit(&watch->workers);
+    const struct worker_tail *words = workers_tail(&watch->workers, tally->dead_task_id);
+    /* A worker that never started has nothing but its last words, and the log may lag behind its task. */
+    const bool all_is_said = tally->ended >= watch->expected && (culprit || words);
 
-    if (watch->failed_ns == 0 ||
-        (tally->ended < watch->expected && mst_ms_since(watch->failed_ns) < FAILURE_GRACE_MS))
+    if (watch->failed_ns == 0 || (!all_is_said && mst_ms_since(watch->failed_ns) < FAILURE_GRACE_MS))
         return 0;
-    culprit = watch_culprit(&watch->workers);
-    if (!culprit)
-        return mst_error_set(err, SWARM_WORKER_FAILED, "a worker never came up: service %s",
-                             tally->dead_reason);
-    return mst_error_set(err, SWARM_WORKER_FAILED, "worker '%s' failed: %s", culprit->slot, culprit->reason);
+    if (culprit)
+        return mst_error_set(err, SWARM_WORKER_FAILED, "worker '%s' failed: %s", culprit->slot,
+                             culprit->reason);
+    return mst_error_set(err, SWARM_WORKER_FAILED, "a worker never came up: service %s%s%s",
+                         tally->dead_reason, words ? ": " : "",
+                         words ? words->lines[(words->count - 1) % WORKERS_TAIL] : "");
 }
 
 /* Services that do not come up. A monitor is no reason to end a training. */
