@@ -60,7 +60,9 @@ static int choose_by_peers(const struct agent_config *config, struct discovery_c
             const struct config_address *peer = &config->peers[p];
             if (list[i].ipv4 != peer->ipv4 || (peer->port != 0 && peer->port != config->port))
                 continue;
+            const uint32_t mask = list[i].prefix > 0 ? UINT32_MAX << (32 - list[i].prefix) : 0;
             ret_choice->interface = list[i];
+            ret_choice->subnet = (struct mst_cidr){list[i].ipv4 & mask, list[i].prefix};
             (void)snprintf(ret_choice->reason, sizeof ret_choice->reason,
                            "%s: its address is among the peers", list[i].name);
             return 0;

@@ -89,6 +89,8 @@ int train_new(const struct train_options *options, struct train **ret_train, str
             .threads = config->threads,
         };
         r = trainer_new(&train->config, &train->trainer, err);
+        if (r < 0)
+            r = mst_error_wrap(err, r, "model '%s' on data '%s'", config->model, config->data);
     }
     if (r < 0) {
         train_free(train);
