@@ -93,7 +93,7 @@ finish() {
         read -r -t 0.05 <> <(:) || true
     done
     status=0
-    wait "$1" || status=$?
+    wait "$1" 2>/dev/null || status=$? # without the shell's own "Killed"
 }
 
 # wait_for SECONDS FILE PATTERN
@@ -108,4 +108,48 @@ wait_for() {
 # field FILE EVENT KEY: a value of the first such event
 field() {
     jq -r --arg e "$2" 'select(.event == $e) | .'"$3" "$1" | head -n 1
+}
+
+# must_end PID SECONDS STATUS WHO
+must_end() {
+    finish "$1" "$2"
+    [ "$status" -eq "$3" ] || fail "$4 ended with status $status, not $3"
+}
+
+# has_event FILE EVENT KEY TEXT: such an event's value contains the text
+has_event() {
+    jq -e -s --arg e "$2" --arg t "$4" 'any(.[]; .event == $e and (.'"$3"' | tostring | contains($t)))' "$1" >/dev/null
+}
+
+# small_data: the beginnings of MNIST's files in $work/data, so that the test at the end takes no time
+small_data() {
+    local set count
+    mkdir -p "$work/data"
+    for set in train:1000 t10k:100; do
+        count=$(printf '%08x' "${set#*:}")
+        count="\\x${count:0:2}\\x${count:2:2}\\x${count:4:2}\\x${count:6:2}"
+        set -- "${set%:*}" "${set#*:}"
+        { printf '\x00\x00\x08\x03'"$count"'\x00\x00\x00\x1c\x00\x00\x00\x1c'
+            zcat "$source_dir/data/mnist/$1-images-idx3-ubyte.gz" 2>/dev/null | tail -c +17 | head -c $(($2 * 784)) || true
+        } >"$work/data/$1-images-idx3-ubyte"
+        { printf '\x00\x00\x08\x01'"$count"
+            zcat "$source_dir/data/mnist/$1-labels-idx1-ubyte.gz" 2>/dev/null | tail -c +9 | head -c "$2" || true
+        } >"$work/data/$1-labels-idx1-ubyte"
+    done
+}
+
+# train_options WORKERS: what all agents of a test share, in the array `common` and in the environment, so that a test
+# can still say otherwise; small enough for a build with sanitizers
+train_options() {
+    [ -d "$work/data" ] || small_data
+    export MUSTER_EPOCHS=1 MUSTER_STEPS=3 MUSTER_BATCH=8 MUSTER_THREADS=1 MUSTER_WAIT=30s MUSTER_WORKERS=$1 MUSTER_USER=none
+    common=(--model "$source_dir/trainer/models/mnist-cnn.json" --data "$work/data"
+        --subnet 10.99.0.0/24 --key-file "$work/key")
+}
+
+# worker I ARGS...: agent wI of `common` in namespace I
+worker() {
+    local i=$1
+    shift
+    agent "w$i" "$i" train "${common[@]}" --out "$work/w$i" "$@"
 }
