@@ -124,7 +124,7 @@ static int refuse_subnet(const struct compose_network *network, const char *text
                    mst_ipv4_text(other.network, proposal), other.prefix);
 }
 
-int check_subnets(const struct compose_project *project, const struct live *live, const struct subnets *used,
+int check_subnets(const struct compose_project *project, const struct live *live, struct subnets *used,
                   struct mst_error *err)
 {
     for (size_t n = 0; n < project->network_count; n++) {
@@ -145,6 +145,9 @@ int check_subnets(const struct compose_project *project, const struct live *live
             use = subnets_overlap(used, cidr, NULL);
             if (use)
                 return refuse_subnet(network, text, cidr, used, use, err);
+            /* The next one of the same file must not overlap it either. */
+            if (subnets_add(used, cidr, "network", network->name, err) < 0)
+                return -ENOMEM;
         }
     }
     return 0;

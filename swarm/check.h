@@ -15,8 +15,9 @@ int check_project(const struct compose_project *project, struct mst_error *err);
 /* Every service that wants to run has a usable node; a pin to a host name or an id meets exactly one.
  * SWARM_NO_CONVERGENCE when not. */
 int check_pins(const struct compose_project *project, const struct swarm_nodes *nodes, struct mst_error *err);
-/* Subnets of the networks that are going to be made. -EADDRINUSE with a free subnet in the text. */
-int check_subnets(const struct compose_project *project, const struct live *live, const struct subnets *used,
+/* Subnets of the networks that are going to be made, which are added to `used`. -EADDRINUSE with a free
+ * subnet in the text. */
+int check_subnets(const struct compose_project *project, const struct live *live, struct subnets *used,
                   struct mst_error *err);
 /* External networks, secrets and configs exist (-ENOENT when not); those and what lives of the stack go into
  * `ids`. Secrets that muster makes may be missing. Asks the engine. */

@@ -10,8 +10,7 @@
 #define IMAGE_LABEL "com.docker.stack.image"     /* on services: the image as the file names it */
 #define ROLE_LABEL  "muster.role" /* on services: "worker", "collector", "monitor", over the guess */
 
-#define LIST_LABEL_FILTER STACK_LABEL "=%s"
-#define STACK_NAME_BYTES  64
+#define STACK_NAME_BYTES 64
 
 /* Codes for what has an exit status of its own; swarm_exit_status() maps them. */
 #define SWARM_ROLLED_BACK    (-EUCLEAN)

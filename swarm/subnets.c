@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int add(struct subnets *subnets, struct mst_cidr cidr, const char *kind, const char *name,
-               struct mst_error *err)
+int subnets_add(struct subnets *subnets, struct mst_cidr cidr, const char *kind, const char *name,
+                struct mst_error *err)
 {
     struct subnet_use *items;
 
@@ -37,7 +37,7 @@ int subnets_add_networks(struct subnets *subnets, const cJSON *networks, struct 
             int r;
             if (mst_parse_cidr(mst_json_string_or(config, "Subnet", ""), &cidr, NULL) < 0)
                 continue;
-            r = add(subnets, cidr, "network", mst_json_string_or(network, "Name", "?"), err);
+            r = subnets_add(subnets, cidr, "network", mst_json_string_or(network, "Name", "?"), err);
             if (r < 0)
                 return r;
         }
@@ -52,7 +52,7 @@ int subnets_add_nodes(struct subnets *subnets, const struct swarm_nodes *nodes, 
         int r;
         if (mst_parse_ipv4(nodes->items[i].address, &cidr.network, NULL) < 0)
             continue;
-        r = add(subnets, cidr, "node", nodes->items[i].hostname, err);
+        r = subnets_add(subnets, cidr, "node", nodes->items[i].hostname, err);
         if (r < 0)
             return r;
     }
@@ -72,7 +72,7 @@ static int add_route(struct subnets *subnets, const char *line, struct mst_error
         return 0; /* the default route; a route that is down */
     cidr.network = ntohl(destination);
     cidr.prefix = (uint32_t)__builtin_popcount(mask);
-    return add(subnets, cidr, "a route of this machine over", name, err);
+    return subnets_add(subnets, cidr, "a route of this machine over", name, err);
 }
 
 int subnets_add_routes(struct subnets *subnets, const char *table, struct mst_error *err)

@@ -19,6 +19,9 @@ struct subnets {
     size_t count;
 };
 
+/* owner is "KIND 'NAME'". */
+int subnets_add(struct subnets *subnets, struct mst_cidr cidr, const char *kind, const char *name,
+                struct mst_error *err);
 /* `networks` is the reply of GET /networks; IPv6 subnets are passed over. */
 int subnets_add_networks(struct subnets *subnets, const cJSON *networks, struct mst_error *err);
 int subnets_add_nodes(struct subnets *subnets, const struct swarm_nodes *nodes, struct mst_error *err);

@@ -108,12 +108,29 @@ static void overlapping_subnets_are_refused_with_a_free_one(void **state)
     assert_int_equal(check_subnets(project, &live, &used, &err), 0);
 }
 
+static void two_networks_of_one_file_must_not_overlap(void **state)
+{
+    static const char more[] = "    networks: [n, m]\n"
+                               "networks:\n"
+                               "  n: {ipam: {config: [{subnet: 192.168.0.0/24}]}}\n"
+                               "  m: {ipam: {config: [{subnet: 192.168.0.128/25}]}}\n";
+    mst_cleanup(compose_project_freep) struct compose_project *project = project_of("", more);
+    mst_cleanup(subnets_release) struct subnets used = {0};
+    mst_cleanup(live_release) struct live live = {.networks = cJSON_Parse("[]")};
+    struct mst_error err = MST_ERROR_INIT;
+
+    (void)state;
+    assert_int_equal(check_subnets(project, &live, &used, &err), -EADDRINUSE);
+    assert_non_null(strstr(err.text, "overlaps network 'st_n'"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_meet_exactly_one_usable_node),
         cmocka_unit_test(what_the_engine_would_refuse_is_known),
         cmocka_unit_test(overlapping_subnets_are_refused_with_a_free_one),
+        cmocka_unit_test(two_networks_of_one_file_must_not_overlap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
