@@ -66,8 +66,8 @@ static int set_method(struct engine_transfer *transfer, const struct engine_call
 {
     CURLcode c = CURLE_OK;
 
-    /* libcurl sends a request again when a kept connection turns out to be dead. A create that was done before the
-     * connection died must not be sent twice, so only reads use kept connections. */
+    /* libcurl sends a request again when a kept connection turns out to be dead. A create that was done
+     * before the connection died must not be sent twice, so only reads use kept connections. */
     if (strcmp(call->method, "HEAD") != 0 && strcmp(call->method, "GET") != 0)
         c = curl_easy_setopt(transfer->easy, CURLOPT_FRESH_CONNECT, 1L);
     if (c != CURLE_OK)

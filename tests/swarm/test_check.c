@@ -96,6 +96,7 @@ static void overlapping_subnets_are_refused_with_a_free_one(void **state)
 
     (void)state;
     assert_int_equal(check_subnets(project, &live, &used, &err), 0);
+    subnets_release(&used); /* it holds the new subnet now */
     assert_int_equal(subnets_add_routes(&used, "eth0\t0000A8C0\t0\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n", NULL),
                      0);
     assert_int_equal(check_subnets(project, &live, &used, &err), -EADDRINUSE);
