@@ -25,7 +25,7 @@
 #define WAITING_EVERY_NS  (2 * MST_NS_PER_S)
 #define WAITING_STRANGERS 8 /* named in one event: a line has its limit */
 #define FLUSH_NS          (2 * MST_NS_PER_S)
-#define STOP_JOB_MS       3000
+#define STOP_JOB_MS       2000 /* with the 2 s of silence: the others end within 5 s of a loss */
 #define LOOP_LONGEST_NS   MST_NS_PER_S
 
 static const char *const state_names[] = {"forming", "running", "farewell", "ended"};
@@ -112,10 +112,15 @@ static void give_up_forming(struct agent *agent)
     for (size_t s = 0; mesh_stranger(agent->mesh, s, text); s++)
         if (mst_buf_printf(&strangers, "%s%s", s > 0 ? "; " : "", text) < 0)
             break; /* the reason is cut anyway */
-    agent_fail(agent, MST_EXIT_TIMEOUT, false, "%zu of %u workers found in %.0f s%s%s",
-               membership_reachable(agent->membership), agent->config->workers,
-               (double)agent->config->wait_ns / 1e9, strangers.count > 0 ? "; no workers: " : "",
-               mst_buf_text(&strangers));
+    /* The others' time is over, too, and they go one after the other. */
+    const size_t here = membership_reachable(agent->membership);
+    const size_t gone = agent->known.count + 1 > here ? agent->known.count + 1 - here : 0;
+    char left[64] = "";
+    if (gone > 0)
+        (void)snprintf(left, sizeof left, ", and %zu that left again", gone);
+    agent_fail(agent, MST_EXIT_TIMEOUT, false, "%zu of %u workers found in %.0f s%s%s%s", here,
+               agent->config->workers, (double)agent->config->wait_ns / 1e9, left,
+               strangers.count > 0 ? "; no workers: " : "", mst_buf_text(&strangers));
 }
 
 static bool all_gone(const struct agent *agent)

@@ -117,7 +117,9 @@ static int text_frame(struct agent *agent, enum control_type type, const uint8_t
     /* An abort of a view that is not ours, and a refusal once we are in, are late mail. */
     if ((type == CONTROL_ABORT && agent->view > 0 && view == agent->view && agent->state == AGENT_RUNNING) ||
         (type == CONTROL_REFUSED && agent->view == 0))
-        agent_fail(agent, MST_EXIT_FAILED, false, "%s", text);
+        /* An abort is passed on: else a third worker may see this one's connection end before it has read the
+         * reason from the first. */
+        agent_fail(agent, MST_EXIT_FAILED, type == CONTROL_ABORT, "%s", text);
     return 0;
 }
 
