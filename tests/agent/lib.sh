@@ -69,6 +69,16 @@ inside() {
     ip netns exec "$prefix-$i" "$@"
 }
 
+# background I CMD...: the same beside the test, ended with it; pid in $last_pid. exec, so that it is the pid of CMD and
+# not of a subshell whose child would outlive it and hold on to the test's output.
+background() {
+    local i=$1
+    shift
+    exec ip netns exec "$prefix-$i" "$@" &
+    last_pid=$!
+    pids+=("$last_pid")
+}
+
 make_key() {
     head -c 32 /dev/urandom >"$work/${1:-key}"
     chmod 600 "$work/${1:-key}"

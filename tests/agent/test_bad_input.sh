@@ -72,10 +72,9 @@ chmod 755 "$work"
 expect 1 "$work/roots" train --model "$model" --data "$data" --standalone --out "$work/roots"
 expect 1 "no agent of port 7070" health
 # The port is taken.
-inside 1 timeout 30 python3 -c '
+background 1 python3 -c '
 import socket, time
-s = socket.socket(); s.bind(("10.99.0.1", 7070)); s.listen(); print("ready", flush=True); time.sleep(30)' >"$work/busy.out" &
-pids+=($!)
+s = socket.socket(); s.bind(("10.99.0.1", 7070)); s.listen(); print("ready", flush=True); time.sleep(30)' >"$work/busy.out"
 wait_for 5 "$work/busy.out" ready
 expect 1 "10.99.0.1:7070" train --model "$model" --data "$data" --workers 2 --subnet 10.99.0.0/24 --user none \
     --key-file "$work/key" --out "$work/results"

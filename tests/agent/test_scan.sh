@@ -11,13 +11,12 @@ train_options 2
 mkdir "$work/store"
 agent collector 3 collect --subnet 10.99.0.0/24 --user none --key-file "$work/key" --out "$work/store"
 pid_of[3]=$last_pid
-inside 4 timeout 60 python3 -c '
+background 4 python3 -c '
 import socket
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(("10.99.0.4", 7070)); s.listen(); print("ready", flush=True)
 while True:
-    c, _ = s.accept(); c.sendall(b"220 who is there\r\n"); c.close()' >"$work/foreign.out" &
-pids+=($!)
+    c, _ = s.accept(); c.sendall(b"220 who is there\r\n"); c.close()' >"$work/foreign.out"
 for i in 1 2; do
     worker "$i" --epochs 1000 --steps 1000
     pid_of[i]=$last_pid

@@ -17,13 +17,12 @@ mkdir -p "$work/store"
 agent collector 4 collect --cluster muster --subnet 10.99.0.0/24 --user none --key-file "$work/key" --out "$work/store"
 collector=$last_pid
 # A listener that is no agent: accepts, and says nothing that makes sense.
-inside 5 timeout 60 python3 -c '
+background 5 python3 -c '
 import socket
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(("10.99.0.5", 7070)); s.listen()
 while True:
-    c, _ = s.accept(); c.sendall(b"220 who is there\r\n"); c.close()' &
-pids+=($!)
+    c, _ = s.accept(); c.sendall(b"220 who is there\r\n"); c.close()' >/dev/null
 agent stranger 6 train "${common[@]/$work\/key/$work/other}" --out "$work/stranger"
 stranger=$last_pid
 workers=()
