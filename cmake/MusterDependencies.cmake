@@ -11,6 +11,10 @@ pkg_check_modules(PCAP REQUIRED IMPORTED_TARGET libpcap)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
-if(MUSTER_TESTS)
-  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+# Whoever only wants the programs needs no test library.
+pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+option(MUSTER_TESTS "Build the tests and benchmarks" ${CMOCKA_FOUND})
+if(MUSTER_TESTS AND NOT CMOCKA_FOUND)
+  message(FATAL_ERROR "the tests need cmocka (Debian: libcmocka-dev); -DMUSTER_TESTS=OFF builds the programs alone")
 endif()
