@@ -59,7 +59,7 @@ void agent_fail(struct agent *agent, int exit_status, bool tell, const char *for
 static void write_hosts(struct agent *agent)
 {
     const struct discovery_sweep_result *result =
-        agent->search ? search_result(agent->search, &agent->known) : NULL;
+        agent->search ? search_result(agent->search, agent->station.slot, &agent->known) : NULL;
     if (agent->hosts_written || !result || agent->state == AGENT_FORMING)
         return;
     agent->hosts_written = true; /* or tried: a second try would fail the same way */

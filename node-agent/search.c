@@ -137,7 +137,13 @@ int search_tick(struct search *search, uint64_t now_ns, struct mst_error *err)
     return r < 0 ? r : 0;
 }
 
-const struct discovery_sweep_result *search_result(struct search *search,
+static void name_host(struct discovery_host *host, const char *slot)
+{
+    (void)snprintf(host->slot, sizeof host->slot, "%s", slot);
+    host->port = DISCOVERY_PORT_OPEN;
+}
+
+const struct discovery_sweep_result *search_result(struct search *search, const char *self_slot,
                                                    const struct discovery_workers *workers)
 {
     if (!search->last)
@@ -145,12 +151,11 @@ const struct discovery_sweep_result *search_result(struct search *search,
     const struct discovery_sweep_result *result = discovery_sweep_result(search->last);
     for (size_t h = 0; h < result->count; h++) {
         struct discovery_host *host = &result->hosts[h];
-        for (size_t w = 0; w < workers->count; w++) {
-            if (workers->items[w].ipv4 != host->ipv4)
-                continue;
-            (void)snprintf(host->slot, sizeof host->slot, "%s", workers->items[w].slot);
-            host->port = DISCOVERY_PORT_OPEN;
-        }
+        if (host->self)
+            name_host(host, self_slot);
+        for (size_t w = 0; w < workers->count; w++)
+            if (workers->items[w].ipv4 == host->ipv4)
+                name_host(host, workers->items[w].slot);
     }
     return result;
 }

@@ -34,7 +34,7 @@ int search_tick(struct search *search, uint64_t now_ns, struct mst_error *err);
 
 /* The hosts of the last complete sweep, NULL before it. Slots of `workers` are filled in. Borrowed until the
  * next tick. */
-const struct discovery_sweep_result *search_result(struct search *search,
+const struct discovery_sweep_result *search_result(struct search *search, const char *self_slot,
                                                    const struct discovery_workers *workers);
 
 #endif

@@ -89,6 +89,9 @@ static int read_key(struct station *station, const struct agent_config *config, 
     if (config->insecure)
         return 0; /* an empty key */
     const int r = discovery_key_read(config->key_file, &station->self.keys[0], err);
+    if (r == -EACCES)
+        return mst_error_wrap(err, r, "shared key, read as uid %u (see options '--key-file' and '--user')",
+                              (unsigned)geteuid());
     return r < 0 ? mst_error_wrap(err, r, "shared key (option '--key-file', or '--insecure' to run without)")
                  : 0;
 }

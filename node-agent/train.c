@@ -32,7 +32,7 @@ struct train {
     struct mst_buf step_log;
 
     struct job_view view; /* numbers only; the sockets are the exchange's */
-    uint64_t run_ns;      /* start of the first step */
+    double trained_s;     /* sum over the epochs */
     uint32_t epoch;
     uint64_t epoch_ns;
     struct trainer_epoch sums;
@@ -143,8 +143,6 @@ static int train_epoch_begin(void *state, uint32_t epoch, struct mst_error *err)
     train->epoch = epoch;
     train->epoch_ns = mst_now_ns();
     train->sums = (struct trainer_epoch){0};
-    if (train->run_ns == 0)
-        train->run_ns = train->epoch_ns;
     return 0;
 }
 
@@ -238,6 +236,7 @@ static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
         .compute_ms = sums->compute_ms,
         .bytes_sent = sums->bytes_sent,
     };
+    train->trained_s += row.seconds;
     train->last_epoch_loss = row.loss;
     train->last_epoch_accuracy = row.accuracy;
     int r = trainer_history_append(train->history, &row, err);
@@ -276,7 +275,6 @@ static int train_finish(void *state, struct job_result *ret_result, struct mst_e
 {
     struct train *train = state;
     char digest[MST_SHA256_HEX_BYTES];
-    const double seconds = (double)(mst_now_ns() - train->run_ns) / 1e9; /* steps and saving, not the test */
     int r = trainer_evaluate(train->trainer, &train->test, err);
     if (r == 0)
         r = trainer_digest(train->trainer, ret_result->digest, err);
@@ -293,7 +291,7 @@ static int train_finish(void *state, struct job_result *ret_result, struct mst_e
         report_send(&report);
     }
     struct report report = report_begin(train->options.events, "done");
-    report_number(&report, "seconds", seconds);
+    report_number(&report, "seconds", train->trained_s);
     report_number(&report, "epochs", train->config.epochs);
     report_number(&report, "steps", (double)ret_result->step);
     report_text(&report, "digest", digest);
