@@ -90,7 +90,7 @@ main() {
     if [[ -n $here ]]; then use_here; else use_lab; fi
     if [[ -n $keep ]]; then run_options+=(--leave); fi
 
-    phase "training: three workers, MNIST, 12 epochs of 70 steps"
+    phase "training: three workers, MNIST, the published workload"
     # On the lab, muster runs on the first node: whatever networks this machine has are not the lab's concern.
     local on_node=()
     if [[ -z $here ]]; then on_node=(scripts/lab.sh exec node1); fi

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ICU data library without data, for the image. Debian's libxml2 links ICU for exotic text encodings, and ICU's
- * tables are 31 MB, a third of all that the programs need. libxml2 knows UTF-8, UTF-16, ISO-8859-1 and ASCII by
- * itself, and nmap's files are UTF-8; with this stub any other encoding is refused as unknown.
+ * An ICU data library without data, for the image. Debian's libxml2 links ICU for exotic text encodings, and
+ * ICU's tables are 31 MB, a third of all that the programs need. libxml2 knows UTF-8, UTF-16, ISO-8859-1 and
+ * ASCII by itself, and nmap's files are UTF-8; with this stub any other encoding is refused as unknown.
  *
- * The layout is that of ICU's common data file (unicode/udata.h: UDataInfo; "CmnD" with an offset table, version 1):
- * a header, then the number of entries, which is 0. The build gives the symbol's name, which carries ICU's version.
+ * The layout is that of ICU's common data file (unicode/udata.h: UDataInfo; "CmnD" with an offset table,
+ * version 1): a header, then the number of entries, which is 0. The build gives the symbol's name, which
+ * carries ICU's version.
  */
 #include <stdint.h>
 
