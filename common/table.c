@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "muster/table.h"
 
+#include "muster/buf.h"
 #include "muster/cleanup.h"
 
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 
 #define TABLE_MAX_COLUMNS 32
 #define COLUMN_GAP        2
+#define ROW_MAX_BYTES     ((size_t)1 << 20)
 
 struct mst_table {
     size_t columns;
@@ -81,16 +83,30 @@ static size_t text_width(const char *text)
     return width;
 }
 
-static void print_cell(FILE *stream, const char *text, size_t width, bool right, bool last)
+static int append_cell(struct mst_buf *line, const char *text, size_t width, bool right)
 {
     const size_t own = text_width(text);
     const int pad = own < width ? (int)(width - own) : 0;
-    if (right)
-        (void)fprintf(stream, "%*s%s", pad, "", text);
-    else
-        (void)fprintf(stream, "%s%*s", text, last ? 0 : pad, "");
-    if (!last)
-        (void)fprintf(stream, "%*s", COLUMN_GAP, "");
+    const int r =
+        right ? mst_buf_printf(line, "%*s%s", pad, "", text) : mst_buf_printf(line, "%s%*s", text, pad, "");
+    return r < 0 ? r : mst_buf_printf(line, "%*s", COLUMN_GAP, "");
+}
+
+/* One row; no blanks at its end, whatever its last cells hold. */
+static int print_row(const struct mst_table *table, const char *const *cells, size_t count,
+                     const size_t *widths, FILE *stream)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf line = MST_BUF_INIT(ROW_MAX_BYTES);
+    for (size_t c = 0; c < count; c++) {
+        const int r = append_cell(&line, cells[c], widths[c], table->right[c]);
+        if (r < 0)
+            return r;
+    }
+    while (line.count > 0 && line.bytes[line.count - 1] == ' ')
+        line.count--;
+    (void)fprintf(stream, "%.*s\n", (int)line.count,
+                  mst_buf_text(&line)); /* the stream remembers its errors */
+    return 0;
 }
 
 int mst_table_print(const struct mst_table *table, FILE *stream)
@@ -104,16 +120,14 @@ int mst_table_print(const struct mst_table *table, FILE *stream)
             widths[i % table->columns] = width;
     }
 
-    for (size_t c = 0; c < table->columns; c++)
-        print_cell(stream, table->names[c], widths[c], table->right[c], c + 1 == table->columns);
-    (void)fputc('\n', stream);
-    for (size_t i = 0; i < table->cell_count; i++) {
-        const size_t c = i % table->columns;
-        const bool last = c + 1 == table->columns || i + 1 == table->cell_count;
-        print_cell(stream, table->cells[i], widths[c], table->right[c], last);
-        if (last)
-            (void)fputc('\n', stream);
+    int r = print_row(table, table->names, table->columns, widths, stream);
+    for (size_t i = 0; r == 0 && i < table->cell_count; i += table->columns) {
+        const size_t left = table->cell_count - i;
+        r = print_row(table, (const char *const *)&table->cells[i],
+                      left < table->columns ? left : table->columns, widths, stream);
     }
+    if (r < 0)
+        return r;
     return fflush(stream) != 0 || ferror(stream) ? -EIO : 0;
 }
 

@@ -20,7 +20,7 @@ static void columns_line_up_by_code_points(void **state)
     (void)fclose(stream);
     assert_string_equal(text, "NODE       CPU %  NOTE\n"
                               "n1           3.5  first\n"
-                              "caf\u00e9-noir  100.0  \n"
+                              "caf\u00e9-noir  100.0\n"
                               "x\n");
     free(text);
     mst_table_free(table);
