@@ -130,6 +130,7 @@ int cli_open(const struct cli_common *common, struct session *session)
     struct mst_error err = MST_ERROR_INIT;
     int cancel_fd = -1, r = signals_install(&cancel_fd, &err);
 
+    *session = (struct session){0}; /* cli_end() closes it whatever failed */
     if (r >= 0)
         r = session_open(session, common->host, cancel_fd, &err);
     return r < 0 ? cli_end(session, r, &err) : 0;
