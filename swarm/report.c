@@ -45,6 +45,12 @@ static void put(const struct report *report, const struct mst_buf *out)
     (void)fflush(report->stream);
 }
 
+/* Reasons and last words come out of containers: a line stays one, and leaves the terminal alone. */
+static bool is_control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
 void report_line(struct report *report, const char *format, ...)
 {
     mst_cleanup(mst_buf_release) struct mst_buf out = MST_BUF_INIT(LINE_BYTES + 64);
@@ -54,6 +60,10 @@ void report_line(struct report *report, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    for (char *c = text; *c != '\0'; c++) {
+        if (is_control(*c))
+            *c = ' ';
+    }
     if (erase(report, &out) == 0 && mst_buf_printf(&out, "%s\n", text) == 0)
         put(report, &out);
     report->drawn_lines = 0;
@@ -71,7 +81,13 @@ static int append_cut(struct mst_buf *out, const char *line, size_t bytes, size_
             used++;
         shown++;
     }
-    return mst_buf_append(out, line, used) < 0 ? -1 : mst_buf_append_text(out, "\n");
+    if (mst_buf_append(out, line, used) < 0)
+        return -1;
+    for (size_t i = out->count - used; i < out->count; i++) {
+        if (is_control(out->bytes[i]))
+            out->bytes[i] = ' ';
+    }
+    return mst_buf_append_text(out, "\n");
 }
 
 void report_block(struct report *report, const char *text)
