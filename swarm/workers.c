@@ -302,10 +302,11 @@ static void on_collected(struct workers *workers, const struct log_message *mess
 static int take_worker_event(struct workers *workers, const struct log_message *message, const char *name,
                              const cJSON *event, struct mst_error *err)
 {
-    const char *slot = mst_json_string_or(event, "slot", "");
     struct worker *worker = workers_by_task(workers, message->task_id);
+    char slot[sizeof worker->slot];
     int r = 0;
 
+    copy(slot, sizeof slot, event, "slot");
     for (size_t i = 0; i < MST_ARRAY_COUNT(worker_events); i++) {
         if (strcmp(worker_events[i].name, name) != 0)
             continue;
