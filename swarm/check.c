@@ -137,6 +137,7 @@ int check_subnets(const struct compose_project *project, const struct live *live
             const char *text = network->subnets[i].subnet;
             const struct subnet_use *use;
             struct mst_cidr cidr;
+            int r;
             if (!text || strchr(text, ':'))
                 continue; /* IPv6: the engine looks at it */
             if (mst_parse_cidr(text, &cidr, NULL) < 0)
@@ -146,8 +147,9 @@ int check_subnets(const struct compose_project *project, const struct live *live
             if (use)
                 return refuse_subnet(network, text, cidr, used, use, err);
             /* The next one of the same file must not overlap it either. */
-            if (subnets_add(used, cidr, "network", network->name, err) < 0)
-                return -ENOMEM;
+            r = subnets_add(used, cidr, "network", network->name, err);
+            if (r < 0)
+                return r;
         }
     }
     return 0;
