@@ -17,7 +17,7 @@ struct task_row {
 /* `services` gives the names. *ret_rows is the caller's to free: by name, newest first. */
 int tasks_rows(const cJSON *tasks, const cJSON *services, struct task_row **ret_rows, size_t *ret_count,
                struct mst_error *err);
-/* "3 minutes", "2 hours": how long ago. */
+/* "3 minutes ago", "1 hour ago", "now". */
 void tasks_age_text(double seconds, char *text, size_t capacity);
 
 #endif
