@@ -65,34 +65,70 @@ worker_services() {
     docker service ls --filter "label=com.docker.stack.namespace=$stack" --filter label=muster.role=worker --format '{{.Name}}'
 }
 
+# The last event of that kind. The log goes back to earlier trainings of the same stack.
+last_collected() {
+    docker service logs --raw "${stack}_collector" 2>/dev/null | grep '"event":"collected"' | tail -n 1 || true
+}
+
+# The last event "epoch" of a service, in order of time: the log gives tasks one after the other.
+last_epoch() {
+    docker service logs --raw --tail 20 "$1" 2>/dev/null | grep '"event":"epoch"' | sort -t: -k3n | tail -n 1 || true
+}
+
+say_epoch() {
+    local LC_ALL=C
+    # shellcheck disable=SC2046,SC2183 # five numbers
+    printf 'epoch %d of %d: %.1f ms a step, loss %.4f, accuracy %.4f\n' $(sed -E \
+        's/.*"epoch":([0-9]+),"epochs":([0-9]+).*"ms_per_step":([0-9.]+),"loss":([0-9.e+-]+),"accuracy":([0-9.e+-]+).*/\1 \2 \3 \4 \5/' <<<"$1") >&2
+}
+
+# What makes docker start tasks anew.
+worker_templates() {
+    local service
+    for service in $(worker_services | sort); do
+        docker service inspect --format '{{.Spec.Name}} {{json .Spec.TaskTemplate}}' "$service"
+    done
+}
+
+# "SLOT: STATE ERROR" of each worker's newest task, which docker lists first.
+worker_states() {
+    local service
+    for service in $(worker_services); do
+        docker service ps --no-trunc --format '{{.Name}}: {{.CurrentState}} {{.Error}}' "$service"
+    done | sed 's/^[ \\_]*//' | awk '!seen[$1]++'
+}
+
+remember_before() {
+    templates_before=$(worker_templates 2>/dev/null) collected_before=$(last_collected)
+}
+
+# Where nothing changed and all had ended, the results of before are this deployment's too.
 collected() {
-    docker service logs --raw "${stack}_collector" 2>/dev/null | grep -q '"event":"collected"'
+    local last
+    last=$(last_collected)
+    [[ -n $last ]] || return
+    [[ $last != "$collected_before" ]] ||
+        { [[ $(worker_templates) == "$templates_before" ]] && ! worker_states | grep -vq ': Complete'; }
 }
 
 # Prints the first worker that did not end well; fails when there is none.
-failed_worker() {
-    local service
-    for service in $(worker_services); do
-        docker service ps --no-trunc --format '{{.Name}}: {{.CurrentState}} {{.Error}}' "$service" |
-            grep -E ': (Failed|Rejected|Orphaned)' && return 0
-    done
-    return 1
-}
+failed_worker() { worker_states | grep -m 1 -E ': (Failed|Rejected|Orphaned)'; }
 
 follow() {
-    local failure last='' line first_worker
+    local failure last line first_worker
     first_worker=$(worker_services | head -n 1)
     [[ -n $first_worker ]] || die 1 "stack '$stack' has no service with the label muster.role=worker to follow"
+    last=$(last_epoch "$first_worker")
     until collected; do
         if failure=$(failed_worker); then
-            docker service logs --raw --tail 5 "$first_worker" >&2 || true
+            docker service logs --raw --tail 5 "${failure%%.*}" >&2 || true
             die 7 "a worker failed: $failure"
         fi
         kill -0 "$recorder" 2>/dev/null || die 1 "the stats recorder ended by itself"
-        line=$(docker service logs --raw --tail 20 "$first_worker" 2>/dev/null | grep '"event":"epoch"' | tail -n 1) || true
+        line=$(last_epoch "$first_worker")
         if [[ -n $line && $line != "$last" ]]; then
             last=$line
-            sed -E 's/.*"epoch":([0-9]+),"epochs":([0-9]+).*"ms_per_step":([0-9.]+),"loss":([0-9.]+),"accuracy":([0-9.]+).*/epoch \1 of \2: \3 ms a step, loss \4, accuracy \5/' <<<"$line" >&2
+            say_epoch "$line"
         fi
         sleep 1
     done
@@ -137,9 +173,10 @@ main() {
     [[ -x $monitor ]] || die 1 "'$monitor' is not built: cmake --preset release && cmake --build --preset release"
 
     fill_variables
-    run_folder=$out/$(date -u +%Y-%m-%dT%H%M%SZ)-$stack
+    run_folder=$out/$(date -u +%Y%m%dT%H%M%SZ)-$stack
     mkdir -p "$run_folder" || die 1 "cannot make the run folder '$run_folder'"
     make_key
+    remember_before
     deploy
 
     "$monitor" csv --node "$(docker info --format "{{.Name}}")" "$run_folder/stats.csv" &
