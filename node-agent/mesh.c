@@ -507,10 +507,17 @@ bool mesh_flushed(const struct mesh *mesh)
 
 /* ---- time ---- */
 
+static bool is_dial_under_way(const struct link *link)
+{
+    return link->dialer && (link->stage == LINK_CONNECTING || link->stage == LINK_HELLO);
+}
+
 uint64_t mesh_deadline_ns(const struct mesh *mesh)
 {
     uint64_t deadline_ns = UINT64_MAX;
+    size_t dials = 0;
     for (const struct link *link = mesh->links; link; link = link->next) {
+        dials += is_dial_under_way(link);
         uint64_t link_ns = link->deadline_ns;
         if (link->stage == LINK_CONTROL)
             link_ns = link->heard_ns + mesh->options.silence_ns;
@@ -519,7 +526,8 @@ uint64_t mesh_deadline_ns(const struct mesh *mesh)
         if (link_ns < deadline_ns)
             deadline_ns = link_ns;
     }
-    for (size_t h = 0; mesh->dialling && h < mesh->hosts.count; h++) {
+    /* With as many dials as there may be, a host that is due waits for one of them to end. */
+    for (size_t h = 0; mesh->dialling && h < mesh->hosts.count && dials < MESH_DIALS_MAX; h++) {
         const struct host *host = &mesh->hosts.items[h];
         if (hosts_may_be_dialled(host) && host->retry_ns < deadline_ns)
             deadline_ns = host->retry_ns;
@@ -543,7 +551,7 @@ void mesh_tick(struct mesh *mesh, uint64_t now_ns)
                            DISCOVERY_HELLO_MS);
             link_lost(link, reason);
         }
-        dials += link->dialer && (link->stage == LINK_CONNECTING || link->stage == LINK_HELLO);
+        dials += is_dial_under_way(link);
     }
     free_closed(mesh);
     /* By index: dialling may learn nothing, but failing at once changes the entry. */
