@@ -107,8 +107,7 @@ static void link_close(struct link *link)
     loop_remove(link->mesh->options.loop, link->fd);
     mst_closep(&link->fd);
     discovery_hello_release(&link->hello);
-    if (link->stage == LINK_CONTROL)
-        discovery_frames_release(&link->frames);
+    discovery_frames_release(&link->frames); /* keys may be in it before LINK_CONTROL is reached */
     mst_buf_release(&link->out);
     link->stage = LINK_CLOSED;
 }
