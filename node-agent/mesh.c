@@ -16,7 +16,8 @@
 #define MESH_BACKLOG       128
 #define MESH_DIALS_MAX     128 /* hellos of ours under way at once */
 #define MESH_OUT_MAX_BYTES ((size_t)4 << 20)
-#define MESH_READS_A_TURN  32 /* so that one busy peer does not starve the others */
+#define MESH_READS_A_TURN  32                    /* so that one busy peer does not starve the others */
+#define MESH_DEAF_NS       (250 * MST_NS_PER_MS) /* for a descriptor to become free */
 
 enum link_stage { LINK_CONNECTING, LINK_HELLO, LINK_CONTROL, LINK_CLOSED };
 
@@ -45,6 +46,7 @@ struct mesh {
     struct mesh_options options;
     struct mesh_callbacks callbacks;
     int listen_fd;
+    uint64_t deaf_until_ns; /* the listener is not watched until then; 0: it is */
     bool dialling;
     struct hosts hosts;
     struct link *links; /* owned, newest first */
@@ -379,6 +381,23 @@ static size_t count_unauthenticated(const struct mesh *mesh)
     return count;
 }
 
+/* A connection that cannot be accepted keeps the listener readable: watching on would turn the loop, and the
+ * log, at full speed. It waits in the backlog. */
+static void turn_deaf(struct mesh *mesh, int code)
+{
+    mst_log_warn("mesh", "cannot accept a connection: %s", strerrordesc_np(-code));
+    if (loop_change(mesh->options.loop, mesh->listen_fd, 0, NULL) == 0)
+        mesh->deaf_until_ns = mst_now_ns() + MESH_DEAF_NS;
+}
+
+static void listen_again(struct mesh *mesh, uint64_t now_ns)
+{
+    if (mesh->deaf_until_ns == 0 || now_ns < mesh->deaf_until_ns)
+        return;
+    const int r = loop_change(mesh->options.loop, mesh->listen_fd, EPOLLIN, NULL);
+    mesh->deaf_until_ns = r == 0 ? 0 : now_ns + MESH_DEAF_NS;
+}
+
 static void accept_ready(void *context, uint32_t events)
 {
     struct mesh *mesh = context;
@@ -391,9 +410,8 @@ static void accept_ready(void *context, uint32_t events)
         if (fd == -EINTR || fd == -ECONNABORTED)
             continue;
         if (fd < 0) {
-            /* Out of descriptors is the one fault to tell of; the connection waits in the backlog. */
             if (fd != -EAGAIN)
-                mst_log_warn("mesh", "cannot accept a connection: %s", strerrordesc_np(-fd));
+                turn_deaf(mesh, fd); /* out of descriptors, most likely */
             return;
         }
         if (count_unauthenticated(mesh) >= DISCOVERY_UNAUTHENTICATED + mesh->options.expected) {
@@ -513,7 +531,7 @@ static bool is_dial_under_way(const struct link *link)
 
 uint64_t mesh_deadline_ns(const struct mesh *mesh)
 {
-    uint64_t deadline_ns = UINT64_MAX;
+    uint64_t deadline_ns = mesh->deaf_until_ns > 0 ? mesh->deaf_until_ns : UINT64_MAX;
     size_t dials = 0;
     for (const struct link *link = mesh->links; link; link = link->next) {
         dials += is_dial_under_way(link);
@@ -537,6 +555,7 @@ uint64_t mesh_deadline_ns(const struct mesh *mesh)
 void mesh_tick(struct mesh *mesh, uint64_t now_ns)
 {
     size_t dials = 0;
+    listen_again(mesh, now_ns);
     for (struct link *link = mesh->links; link; link = link->next) {
         char reason[HOSTS_REASON_BYTES];
         if (link->stage == LINK_CONTROL && now_ns >= link->heard_ns + mesh->options.silence_ns) {
