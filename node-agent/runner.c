@@ -141,17 +141,26 @@ static int deliver(struct runner *runner, struct deliver **ret_deliver, struct m
     return 0;
 }
 
+static void set_result(struct runner *runner, const struct job_result *result)
+{
+    pthread_mutex_lock(&runner->lock);
+    runner->result = *result;
+    pthread_mutex_unlock(&runner->lock);
+}
+
 static int run(struct runner *runner, struct mst_error *err)
 {
     struct job_view *view = &runner->options.view;
+    struct job_result result = {0};
     struct deliver *connection = NULL;
     int r = view->world > 1 ? join_ring(runner, err) : 0;
     if (r == 0)
-        r = job_run(runner->options.job, view, &runner->progress, &runner->result, err);
+        r = job_run(runner->options.job, view, &runner->progress, &result, err);
     if (r == 0 && runner->options.collect)
         r = deliver(runner, &connection, err);
     if (r < 0)
         return r;
+    set_result(runner, &result);
     set_stage(runner, RUNNER_DELIVERED);
 
     r = wait_for(runner, is_all_done, ALL_DONE_MS);
