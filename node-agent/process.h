@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process that may be PID 1 owes: signals as events instead of handlers, orphans reaped. */
+/* What a process that may be PID 1 owes: signals as events in its loop, orphans reaped. */
 #ifndef AGENT_PROCESS_H
 #define AGENT_PROCESS_H
 
-#include "loop.h"
 #include "muster/error.h"
 
-/* Block SIGTERM, SIGINT, SIGHUP and SIGCHLD in this thread (and those made later), ignore SIGPIPE, and return
- * a descriptor that is readable when one came. Call before threads exist. */
+/* Catch SIGTERM, SIGINT, SIGHUP and SIGCHLD, ignore SIGPIPE, and give a descriptor (the caller's to close)
+ * that is readable when one came. Handlers are the process's: of several calls the newest one hears. */
 int process_signals_open(int *ret_fd, struct mst_error *err);
 /* Read what came: reaps children; returns SIGTERM or SIGINT (SIGHUP counts as SIGTERM) when asked to stop,
  * else 0. */
