@@ -46,7 +46,7 @@ struct control_file {
     uint8_t sha256[MST_SHA256_BYTES];
 };
 
-/* Packing appends to `payload` and returns 0, or what mst_buf_append() says. */
+/* Packing appends to `payload` and returns 0, or what mst_buf_append() says; texts are cut to fit. */
 int control_pack_heartbeat(struct mst_buf *payload, const struct control_heartbeat *heartbeat);
 int control_pack_membership(struct mst_buf *payload, const struct membership_message *message);
 int control_pack_text(struct mst_buf *payload, uint64_t view, const char *text);
@@ -60,7 +60,7 @@ int control_unpack_heartbeat(const uint8_t *payload, size_t count, struct contro
 int control_unpack_membership(enum control_type type, const uint8_t *payload, size_t count,
                               struct membership_message *ret_message, struct membership_worker **ret_workers,
                               struct mst_error *err);
-/* The text is cut to fit and holds no control characters. */
+/* Control characters become '?'; a text of CONTROL_TEXT_BYTES or more is -EBADMSG. */
 int control_unpack_text(const uint8_t *payload, size_t count, uint64_t *ret_view,
                         char ret_text[static CONTROL_TEXT_BYTES], struct mst_error *err);
 int control_unpack_done(const uint8_t *payload, size_t count, struct control_done *ret_done,
