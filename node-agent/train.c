@@ -42,8 +42,7 @@ struct train {
     struct trainer_evaluation test;
 };
 
-/* An event that cannot be written (nobody reads stdout any more) does not stop the training, but is told
- * once. */
+/* "OUT/KIND-SLOT.SUFFIX", the caller's to free; NULL without memory. */
 static char *result_path(const struct train *train, const char *kind, const char *suffix)
 {
     return mst_format("%s/%s-%s.%s", train->options.config->out, kind, train->options.slot, suffix);
