@@ -6,10 +6,10 @@
  * use for MST_OPT_REPEAT.
  *
  *     static const struct mst_option options[] = {
- *         {.name = "workers", .argument = "N", .env = "MUSTER_WORKERS", .help = "number of workers, 1 to
- * 1024", .set = set_workers, .required = true},
- *         {.name = "port", .argument = "PORT", .env = "MUSTER_PORT", .fallback = "7070", .help = "...", .set
- * = set_port},
+ *         {.name = "workers", .argument = "N", .env = "MUSTER_WORKERS", .required = true,
+ *          .help = "number of workers, 1 to 1024", .set = set_workers},
+ *         {.name = "port", .argument = "PORT", .env = "MUSTER_PORT", .fallback = "7070",
+ *          .help = "TCP port", .set = set_port},
  *     }; */
 #ifndef MUSTER_OPTS_H
 #define MUSTER_OPTS_H
