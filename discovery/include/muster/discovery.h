@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is on the subnet. Calls come in this order:
  *
- *     discovery_interfaces_list(), discovery_interfaces_choose()   where to look; print choice.reason
- *     discovery_tcp_sweep_new(), or discovery_arp_sweep_new() of muster/sweep.h; then poll and process, or
- * _run() a hello to each host that the sweep finds (muster/hello.h): only a worker completes it
- *     discovery_workers_add(): the ordered list
+ *     discovery_interfaces_list(), _choose()   where to look; print choice.reason
+ *     discovery_tcp_sweep_new()                or discovery_arp_sweep_new() of muster/sweep.h
+ *     discovery_sweep_process() ...            in a poll loop, or discovery_sweep_run()
+ *     a hello to each host that was found      muster/hello.h: only a worker completes it
+ *     discovery_workers_add()                  the ordered list
  *
  * A host that answers is not a worker: on an overlay the gateway and the load balancers' endpoints answer ARP
  * and refuse TCP just as a worker's machine would. Nothing is ever sent beyond a directly attached subnet.
