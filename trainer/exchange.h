@@ -2,9 +2,10 @@
 /* What a kind of exchange offers to the training loop. A sum over all workers goes:
  *
  *     begin()     names the vector; nothing of it needs to be there yet
- *     ready()...  says slice by slice what is final on this worker; the slices come in any order, cover the
- * vector once, and may already be on their way when ready() returns, which never waits finish()    waits for
- * the rest
+ *     ready() ... says slice by slice what is final on this worker, and never waits
+ *     finish()    waits for the rest
+ *
+ * The slices come in any order, cover the vector once, and may be on their way when ready() returns.
  *
  * As the sum of a slice becomes known, landed() is called with it, from within ready() or finish(), each
  * place of the vector exactly once: that is where updates are applied while the rest is still under way. One
