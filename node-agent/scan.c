@@ -46,7 +46,12 @@ static void greet(struct station *station, uint16_t port, uint64_t deadline_ns, 
     struct discovery_session session;
     enum discovery_reason reason = DISCOVERY_REASON_NONE;
     mst_cleanup(mst_closep) int fd = -1;
-    uint64_t hello_ns = mst_now_ns() + DISCOVERY_HELLO_MS * MST_NS_PER_MS;
+    const uint64_t now_ns = mst_now_ns();
+    if (now_ns >= deadline_ns) { /* nothing is known of its port: it is not called silent */
+        (void)snprintf(ret_finding->note, sizeof ret_finding->note, "not asked: the time of --wait is over");
+        return;
+    }
+    uint64_t hello_ns = now_ns + DISCOVERY_HELLO_MS * MST_NS_PER_MS;
     if (hello_ns > deadline_ns)
         hello_ns = deadline_ns;
     const int r = discovery_hello_dial(host->ipv4, port, &station->self, DISCOVERY_PURPOSE_HELLO, hello_ns,
