@@ -13,7 +13,8 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define CONNECT_MS      5000  /* for both neighbours */
+#define CONNECT_MS      5000 /* for both neighbours */
+#define DIAL_PAUSE_MS   100
 #define COLLECTOR_MS    10000 /* for the collector to be found, once training is over */
 #define ALL_DONE_MS     30000 /* for the slowest worker to save, test and deliver */
 #define DATA_SILENCE_MS 10000
@@ -59,12 +60,18 @@ static bool is_all_done(const struct runner *runner)
     return runner->all_done;
 }
 
+/* This long from now, as pthreads want it. */
+static struct timespec after_ms(unsigned wait_ms)
+{
+    const uint64_t at_ns = mst_now_ns() + wait_ms * MST_NS_PER_MS;
+    return (struct timespec){.tv_sec = (time_t)(at_ns / MST_NS_PER_S),
+                             .tv_nsec = (long)(at_ns % MST_NS_PER_S)};
+}
+
 /* Wait until `condition` holds: 0, -ECANCELED or -ETIMEDOUT. */
 static int wait_for(struct runner *runner, bool (*condition)(const struct runner *), unsigned wait_ms)
 {
-    struct timespec deadline;
-    (void)clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += wait_ms / 1000;
+    const struct timespec deadline = after_ms(wait_ms);
     int r = 0;
     pthread_mutex_lock(&runner->lock);
     while (r == 0 && !runner->cancelled && !condition(runner))
@@ -77,16 +84,37 @@ static int wait_for(struct runner *runner, bool (*condition)(const struct runner
     return r;
 }
 
+static bool never(const struct runner *runner)
+{
+    (void)runner;
+    return false;
+}
+
+/* A listener that is flooded, or not there yet, says so and is asked again until CONNECT_MS have passed. */
+static int dial_next(struct runner *runner, struct mst_error *err)
+{
+    const struct discovery_identity *next = &runner->options.next;
+    const uint64_t deadline_ns = mst_now_ns() + CONNECT_MS * MST_NS_PER_MS;
+    for (;;) {
+        struct discovery_session session;
+        enum discovery_reason reason = DISCOVERY_REASON_NONE;
+        const int r =
+            discovery_hello_dial(next->ipv4, next->port, &runner->options.self, DISCOVERY_PURPOSE_DATA,
+                                 deadline_ns, &runner->options.view.fd_next, &session, &reason, err);
+        mst_forget(&session, sizeof session);
+        if (r == 0 || !discovery_reason_may_pass(reason) || mst_now_ns() >= deadline_ns)
+            return r;
+        if (wait_for(runner, never, DIAL_PAUSE_MS) == -ECANCELED)
+            return mst_error_set(err, -ECANCELED, "stopped");
+    }
+}
+
 /* Dial the next worker and await the call of the previous one. */
 static int join_ring(struct runner *runner, struct mst_error *err)
 {
     const struct discovery_identity *next = &runner->options.next;
     struct job_view *view = &runner->options.view;
-    struct discovery_session session;
-    int r =
-        discovery_hello_dial(next->ipv4, next->port, &runner->options.self, DISCOVERY_PURPOSE_DATA,
-                             mst_now_ns() + CONNECT_MS * MST_NS_PER_MS, &view->fd_next, &session, NULL, err);
-    mst_forget(&session, sizeof session);
+    int r = dial_next(runner, err);
     if (r == 0)
         r = mst_tcp_tune(view->fd_next, DATA_SILENCE_MS, err);
     if (r < 0)
@@ -319,15 +347,8 @@ void runner_cancel(struct runner *runner)
 
 int runner_stop(struct runner *runner, int wait_ms)
 {
-    struct timespec deadline;
+    const struct timespec deadline = after_ms((unsigned)wait_ms);
     runner_cancel(runner);
-    (void)clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += wait_ms / 1000;
-    deadline.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (deadline.tv_nsec >= 1000000000) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000;
-    }
     /* Not pthread_clockjoin_np(): the thread sanitizer does not know it for a join. */
     int r = 0;
     pthread_mutex_lock(&runner->lock);
