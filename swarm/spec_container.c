@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TaskTemplate.ContainerSpec. */
 #include "build.h"
+#include "muster/buf.h"
+#include "muster/cleanup.h"
 #include "spec.h"
 #include "stack.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static void add_hosts(struct build *build, const struct compose_service *service, cJSON *container)
 {
@@ -15,11 +14,12 @@ static void add_hosts(struct build *build, const struct compose_service *service
         return;
     hosts = build_array(build, container, "Hosts");
     for (size_t i = 0; i < service->extra_host_count; i++) {
-        char text[512];
-        const int n =
-            snprintf(text, sizeof text, "%s %s", service->extra_hosts[i].value, service->extra_hosts[i].key);
-        if (n > 0 && (size_t)n < sizeof text)
+        mst_cleanup(mst_freep) char *text =
+            mst_format("%s %s", service->extra_hosts[i].value, service->extra_hosts[i].key);
+        if (text)
             build_item(build, hosts, text);
+        else
+            build->no_memory = true;
     }
 }
 
