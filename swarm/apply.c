@@ -166,14 +166,14 @@ static int update_content(struct apply *apply, const struct plan_step *step,
             break;
         r = engine_update(engine, step->kind, step->id, step->name, live_version(object), body, NULL, NULL,
                           err);
+        if (r == -EREMOTEIO)
+            r = mst_error_wrap(err, r, "the content of %s '%s' cannot change: give it another name",
+                               engine_kind_text(step->kind), step->name);
         if (r != -ESTALE)
             break;
-        r = try + 1 < UPDATE_TRIES ? 0 : -EREMOTEIO;
+        r = try + 1 < UPDATE_TRIES ? 0 : mst_error_wrap(err, -EREMOTEIO, "%d tries", UPDATE_TRIES);
     }
     forget_data(body);
-    if (r == -EREMOTEIO)
-        return mst_error_wrap(err, r, "the content of %s '%s' cannot change: give it another name",
-                              engine_kind_text(step->kind), step->name);
     return r;
 }
 
