@@ -378,8 +378,10 @@ int agent_train(const struct agent_config *config)
 {
     struct mst_error err = MST_ERROR_INIT;
     struct agent *agent = calloc(1, sizeof *agent); /* too large for comfort on the stack */
-    if (!agent)
-        return MST_EXIT_FAILED;
+    if (!agent) {
+        (void)mst_error_set(&err, -ENOMEM, "start: no memory");
+        return mst_fail(MST_EXIT_FAILED, &err);
+    }
     agent->config = config;
     agent->signal_fd = -1;
     agent->start_ns = mst_now_ns() - (uint64_t)(process_age_ms() * (double)MST_NS_PER_MS);

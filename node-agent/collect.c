@@ -195,8 +195,10 @@ int agent_collect(const struct agent_config *config)
 {
     struct mst_error err = MST_ERROR_INIT;
     struct collector *collector = calloc(1, sizeof *collector);
-    if (!collector)
-        return MST_EXIT_FAILED;
+    if (!collector) {
+        (void)mst_error_set(&err, -ENOMEM, "start: no memory");
+        return mst_fail(MST_EXIT_FAILED, &err);
+    }
     collector->config = config;
     collector->signal_fd = -1;
     int status = MST_EXIT_DONE;
