@@ -4,7 +4,6 @@
 #include "muster/cleanup.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +180,7 @@ char *mst_path_join(const char *folder, const char *name)
     return mst_format("%s%s%s", folder, separator, name);
 }
 
-_Bool mst_name_is_plain(const char *name)
+bool mst_name_is_plain(const char *name)
 {
     const size_t length = strlen(name);
     if (length == 0 || length > 255 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)

@@ -6,6 +6,7 @@
 #include "muster/buf.h"
 #include "muster/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Read the whole file; its size must stay within ret_content->max_bytes (-EFBIG). Content is appended, and as
@@ -13,7 +14,8 @@
 int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err);
 
 /* Write to a temporary name beside `path`, fsync, rename over it, fsync the folder. On an error nothing is
- * left behind and an older file stands as it was. `mode` as for open(2). */
+ * left behind and an older file stands as it was, unless it was the folder that could not be synced: then the
+ * new file stands, and a crash may take it away. `mode` as for chmod(2). */
 int mst_file_write_atomic(const char *path, const void *bytes, size_t count, unsigned mode,
                           struct mst_error *err);
 
@@ -39,6 +41,6 @@ char *mst_path_join(const char *folder, const char *name);
 
 /* True for a plain file name from outside: not empty, no '/', no NUL or control character, not "." or "..",
  * at most 255 bytes. */
-_Bool mst_name_is_plain(const char *name);
+bool mst_name_is_plain(const char *name);
 
 #endif
