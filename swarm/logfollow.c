@@ -43,7 +43,6 @@ struct logfollow {
     log_message_fn *on_message;
     void *context;
     struct service_log *first;
-    size_t open_count;
     int code; /* of the first failure that ends it all */
     struct mst_error error;
 };
@@ -164,7 +163,6 @@ static void on_end(void *context, int code, const struct mst_error *err)
     struct logfollow *follow = log->follow;
 
     log->stream = NULL;
-    follow->open_count--;
     if (follow->code < 0)
         return; /* it was stopped from our side */
     if (follow->options.follow && !(code == -EREMOTEIO && strstr(err->text, ": 404 "))) {
@@ -216,10 +214,7 @@ static int open_log(struct service_log *log, struct mst_error *err)
     log->frames = (struct engine_frames)ENGINE_FRAMES_INIT;
     log->lines = (struct engine_lines)ENGINE_LINES_INIT;
     log->retry_ns = 0;
-    r = engine_stream_open(follow->session->streams, &call, on_bytes, on_end, log, &log->stream, err);
-    if (r >= 0)
-        follow->open_count++;
-    return r;
+    return engine_stream_open(follow->session->streams, &call, on_bytes, on_end, log, &log->stream, err);
 }
 
 int logfollow_new(struct session *session, const struct logfollow_options *options,
@@ -299,5 +294,9 @@ int logfollow_tick(struct logfollow *follow, struct mst_error *err)
 
 size_t logfollow_open_count(const struct logfollow *follow)
 {
-    return follow->open_count;
+    size_t count = 0;
+
+    for (const struct service_log *log = follow->first; log; log = log->next)
+        count += log->stream || log->retry_ns > 0;
+    return count;
 }

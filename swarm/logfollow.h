@@ -42,7 +42,7 @@ int logfollow_add(struct logfollow *follow, const char *service_id, const char *
 /* Call once a round: opens again what ended, and returns what on_message or a log refused for good returned.
  */
 int logfollow_tick(struct logfollow *follow, struct mst_error *err);
-/* Logs that are still being read. */
+/* Logs that are still being read, or are going to be again. */
 size_t logfollow_open_count(const struct logfollow *follow);
 
 #endif

@@ -172,7 +172,7 @@ static int print_logs(struct session *session, const struct logs_settings *setti
         r = logfollow_new(session, &settings->logs, print_message, &printer, &follow, err);
     if (r >= 0)
         r = add_services(follow, services, stack, only, err);
-    while (r >= 0 && (settings->logs.follow || logfollow_open_count(follow) > 0)) {
+    while (r >= 0 && logfollow_open_count(follow) > 0) {
         r = engine_streams_run(session->streams, ROUND_MS, NULL, err);
         if (r >= 0)
             r = logfollow_tick(follow, err);
