@@ -9,7 +9,7 @@
 
 /* Times in unix seconds by this machine's clock, 0: did not happen. */
 struct summary_times {
-    double started_s, deployed_s, first_step_s, trained_s, collected_s, ended_s;
+    double started_s, deployed_s, trained_s, collected_s, ended_s;
 };
 
 struct summary {
