@@ -75,12 +75,17 @@ int cli_set_file(void *settings, const char *text, struct mst_error *err)
 int cli_set_variable(void *settings, const char *text, struct mst_error *err)
 {
     struct cli_common *common = settings;
+    size_t at = 0;
 
-    if (common->given_count >= CLI_VARIABLES_MAX)
-        return mst_error_set(err, -EINVAL, "at most %d variables", CLI_VARIABLES_MAX);
     if (variables_check(text, err) < 0)
         return -EINVAL;
-    common->given[common->given_count++] = text;
+    /* Of one name the last counts, as with every other option. */
+    while (at < common->given_count && strncmp(common->given[at], text, strcspn(text, "=") + 1) != 0)
+        at++;
+    if (at >= CLI_VARIABLES_MAX)
+        return mst_error_set(err, -EINVAL, "at most %d variables", CLI_VARIABLES_MAX);
+    common->given[at] = text;
+    common->given_count += at == common->given_count;
     return 0;
 }
 
