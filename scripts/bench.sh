@@ -22,7 +22,10 @@ USAGE
 }
 
 case ${1:-} in
---help | -h) usage && exit 0 ;;
+--help | -h)
+    usage
+    exit 0
+    ;;
 step | sweep | ring) name=$1 ;;
 *) usage_error "expected step, sweep or ring, got '${1:-}'" ;;
 esac

@@ -31,14 +31,50 @@ seconds_since_start() {
     printf '%d.%d' $((ms / 1000)) $((ms % 1000 / 100))
 }
 
+# Only the lab that this call started is its to take down.
 use_lab() {
     phase "lab: three Docker engines on this machine"
-    [[ -n $keep ]] || trap 'scripts/lab.sh down' EXIT
+    if scripts/lab.sh status >/dev/null 2>&1; then
+        own_lab=''
+        say "there is a lab already: using it, and leaving it up"
+    else
+        own_lab=1
+    fi
+    trap 'take_down $?' EXIT
     scripts/lab.sh up
+    no_stack_yet "$(scripts/lab.sh env)"
     phase "image"
     scripts/build_image.sh -o "$archive" >/dev/null
     scripts/lab.sh load "$archive" >/dev/null
     eval "$(scripts/lab.sh env)"
+}
+
+# Before a long build of the image: a stack of that name would stop the run anyway.
+no_stack_yet() {
+    eval "$1"
+    if [[ -n $("${MUSTER_DOCKER:-docker}" service ls -q --filter label=com.docker.stack.namespace=workload1) ]]; then
+        die 1 "stack 'workload1' is there already (another quickstart, or a kept one); remove it with:
+    $(at_lab)build/release/swarm/muster rm workload1"
+    fi
+}
+
+# What a shell needs in front to talk to the lab.
+# shellcheck disable=SC2016 # for the reader's shell
+at_lab() {
+    if [[ -n ${MUSTER_LAB_DIR:-} ]]; then printf 'export MUSTER_LAB_DIR=%q; ' "$MUSTER_LAB_DIR"; fi
+    printf 'cd %q; eval "$(scripts/lab.sh env)"; ' "$PWD"
+}
+
+# At every end. muster has removed its stack by then, whether it was done, interrupted or failed.
+take_down() {
+    local status=$1
+    trap - EXIT
+    if [[ -n $own_lab && -z $keep ]]; then
+        scripts/lab.sh down
+    elif [[ $status -ne 0 ]]; then
+        say "the lab is still up; scripts/lab.sh down ends it"
+    fi
+    exit "$status"
 }
 
 use_here() {
@@ -60,10 +96,13 @@ use_here() {
 
 main() {
     local here='' run_options=()
-    keep='' registry='' archive=build/release/muster-image.tar
+    keep='' registry='' own_lab='' archive=build/release/muster-image.tar
     while (($#)); do
         case $1 in
-        --help | -h) usage && exit 0 ;;
+        --help | -h)
+            usage
+            exit 0
+            ;;
         --here) here=1 ;;
         --keep) keep=1 ;;
         --registry)
@@ -81,6 +120,7 @@ main() {
         shift
     done
     cd "$(repo_root)"
+    [[ -n $here || -z $registry ]] || usage_error "--registry goes with --here: the lab has a registry of its own"
     if [[ -z $here ]]; then need_root quickstart; fi
 
     phase "packages and build"
@@ -99,19 +139,21 @@ main() {
     if [[ -n $keep ]]; then say_how_to_look "$here"; fi
 }
 
-# shellcheck disable=SC2016 # the commands are for the reader's shell
 say_how_to_look() {
-    cat >&2 <<LOOK
-
-The stack is still there. To look around:
-$([[ -n $1 ]] || echo '    eval "$(scripts/lab.sh env)"')
+    say "the stack is still there; to look around:"
+    if [[ -z $1 ]]; then say "    $(at_lab)"; fi
+    cat >&2 <<'LOOK'
     docker stack ps workload1
     build/release/swarm/muster ps workload1
-    build/release/swarm/muster logs workload1
+    build/release/swarm/muster logs workload1 w1
     build/release/swarm/muster rm workload1
-$([[ -n $1 ]] || echo '    scripts/lab.sh status
-    scripts/lab.sh down')
 LOOK
+    if [[ -z $1 ]]; then
+        cat >&2 <<'LOOK'
+    scripts/lab.sh status
+    scripts/lab.sh down
+LOOK
+    fi
 }
 
 main "$@"

@@ -146,7 +146,10 @@ main() {
     file='' stack=''
     while (($#)); do
         case $1 in
-        --help | -h) usage && exit 0 ;;
+        --help | -h)
+            usage
+            exit 0
+            ;;
         -c)
             (($# > 1)) || usage_error "-c needs a file"
             file=$2
@@ -187,7 +190,7 @@ main() {
     if [[ -n $follow ]]; then
         follow
         fetch
-        say "results: $run_folder"
+        say "results: $run_folder; the stack stays: docker stack rm $stack"
     else
         say "recording to $run_folder/stats.csv until Ctrl-C"
         wait "$recorder"

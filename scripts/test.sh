@@ -25,7 +25,10 @@ main() {
     local lab=1 select=()
     while (($#)); do
         case $1 in
-        --help | -h) usage && exit 0 ;;
+        --help | -h)
+            usage
+            exit 0
+            ;;
         --long) export MUSTER_TEST_LONG=1 ;;
         --no-lab) lab='' ;;
         -*) usage_error "unknown option '$1'" ;;
