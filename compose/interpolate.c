@@ -37,9 +37,21 @@ static const char *find_in(const char *const *list, const char *name, size_t nam
     return NULL;
 }
 
+static const char *find_given(const struct compose_options *options, const char *name, size_t name_bytes)
+{
+    for (size_t i = 0; options->given && options->given[i]; i++) {
+        const char *value = find_in((const char *const[]){options->given[i], NULL}, name, name_bytes);
+        if (value && options->given_used)
+            options->given_used[i] = true;
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
 const char *interpolate_lookup(const struct compose_options *options, const char *name, size_t name_bytes)
 {
-    const char *value = find_in(options->given, name, name_bytes);
+    const char *value = find_given(options, name, name_bytes);
     if (!value)
         value = find_in(options->environment, name, name_bytes);
     return value ? value : find_in(options->fallback, name, name_bytes);

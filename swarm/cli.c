@@ -193,6 +193,16 @@ static int fill_variables(const struct cli_common *common, struct session *sessi
     return variables_fill(stack, info.name, info.is_manager ? &nodes : NULL, workers, ret_variables, err);
 }
 
+/* A misspelt variable changes nothing, and a whole training shows it only at its end. */
+static void warn_unused(const char *const *given, const bool *is_used)
+{
+    for (size_t i = 0; given[i]; i++)
+        if (!is_used[i])
+            (void)fprintf(stderr,
+                          "muster: warning: no stack file uses the variable '%.*s' (option '--set')\n",
+                          (int)strcspn(given[i], "="), given[i]);
+}
+
 int cli_load_project(const struct cli_common *common, struct session *session, const char *stack,
                      struct variables *ret_variables, struct compose_project **ret_project,
                      bool *ret_is_input, struct mst_error *err)
@@ -205,9 +215,16 @@ int cli_load_project(const struct cli_common *common, struct session *session, c
         .environment = (const char *const *)environ,
         .strict = common->is_strict,
     };
+    size_t given_count = 0;
     int r = stack ? compose_stack_name_check(stack, err) : 0;
 
     *ret_is_input = true;
+    while (common->given[given_count])
+        given_count++;
+    mst_cleanup(mst_freep) bool *is_used = calloc(given_count + 1, sizeof *is_used);
+    if (!is_used)
+        return mst_error_set(err, -ENOMEM, "read the stack file: no memory");
+    options.given_used = is_used;
     if (r >= 0 && stack)
         r = fill_variables(common, session, stack, ret_variables, ret_is_input, err);
     if (r < 0)
@@ -218,5 +235,7 @@ int cli_load_project(const struct cli_common *common, struct session *session, c
         return r;
     for (size_t i = 0; i < (*ret_project)->warnings.count; i++)
         (void)fprintf(stderr, "muster: warning: %s\n", (*ret_project)->warnings.items[i]);
+    if (given_count > 0)
+        warn_unused((const char *const *)common->given, is_used);
     return 0;
 }

@@ -339,7 +339,8 @@ struct compose_options {
     const char *const *given;       /* -e NAME=VALUE */
     const char *const *environment; /* environ */
     const char *const *fallback;    /* defaults of the caller's */
-    bool strict;                    /* warnings are errors: the first one is returned */
+    bool *given_used; /* one for each of `given`, set once a file asks for it; NULL: not wanted. Borrowed. */
+    bool strict;      /* warnings are errors: the first one is returned */
 };
 
 /* Read, merge and check. -EINVAL for a wrong option (stack's name, no file), -EBADMSG for what is wrong in a
