@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -171,6 +172,15 @@ int mst_make_folders(const char *path, unsigned mode, struct mst_error *err)
     if (!S_ISDIR(status.st_mode))
         return mst_error_set(err, -ENOTDIR, "make folder '%s': a file of that name stands there", path);
     return 0;
+}
+
+int mst_raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return -errno;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
 }
 
 char *mst_path_join(const char *folder, const char *name)

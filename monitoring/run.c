@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "follow.h"
 #include "muster/clock.h"
+#include "muster/file.h"
 #include "muster/log.h"
 #include "muster/monitor.h"
 #include "roster.h"
-
-#include <sys/resource.h>
-
-/* Up to a dozen descriptors a container; the usual soft limit of 1024 would end at 80. */
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-        mst_log_warn("monitor", "the limit on open files cannot be raised");
-}
 
 /* One pass over all containers. */
 static int sample_all(struct roster *roster, const struct monitor_output *output, struct mst_error *err)
@@ -73,7 +61,9 @@ int monitor_run(const struct monitor_options *options, const struct monitor_outp
 {
     struct roster roster;
     struct follow follow = {0};
-    raise_descriptor_limit();
+    /* Up to a dozen descriptors a container; the usual soft limit of 1024 would end at 80. */
+    if (mst_raise_descriptor_limit() < 0)
+        mst_log_warn("monitor", "the limit on open files cannot be raised");
     roster_init(&roster, &options->paths);
     const int r = run(options, output, &roster, &follow, err);
     follow_release(&follow);

@@ -394,9 +394,8 @@ int agent_train(const struct agent_config *config)
     }
     r = open_inputs(agent, &err);
     if (r < 0) {
-        const bool not_the_input = r == -ENOMEM || r == -EPERM;
         mst_closep(&agent->signal_fd);
-        status = mst_fail(not_the_input ? MST_EXIT_FAILED : MST_EXIT_USAGE, &err);
+        status = mst_fail(station_exit_status(r), &err);
         goto out;
     }
     r = open_rest(agent, &err);

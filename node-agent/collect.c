@@ -209,7 +209,7 @@ int agent_collect(const struct agent_config *config)
     }
     r = station_open(&collector->station, config, DISCOVERY_ROLE_COLLECTOR, STATION_LISTENS, &err);
     if (r < 0) {
-        status = mst_fail(r == -ENOMEM || r == -EPERM ? MST_EXIT_FAILED : MST_EXIT_USAGE, &err);
+        status = mst_fail(station_exit_status(r), &err);
         goto out;
     }
     if (!mst_name_is_plain(config->cluster)) {

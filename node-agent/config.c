@@ -38,7 +38,7 @@ SET_TEXT(data)
 SET_TEXT(out)
 SET_TEXT(xml)
 SET_U32(workers, 1, MEMBERSHIP_MAX_WORKERS)
-SET_U32(epochs, 1, 1000000)
+SET_U32(epochs, 1, 100000) /* the history of more would be larger than a history may be */
 SET_U32(steps, 1, 1000000000)
 SET_U32(batch, 1, 65536)
 SET_U32(threads, 0, 256)

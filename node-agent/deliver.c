@@ -78,7 +78,7 @@ static int send_frame(struct deliver *deliver, uint16_t type, const void *payloa
 /* Wait for the collector's word that all is stored. */
 static int await_stored(struct deliver *deliver, struct mst_error *err)
 {
-    const uint64_t deadline_ns = silence_deadline();
+    const uint64_t deadline_ns = mst_now_ns() + DELIVER_STORED_MS * MST_NS_PER_MS;
     for (;;) {
         uint16_t type;
         const uint8_t *payload;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define DELIVER_SILENCE_MS     10000
+#define DELIVER_STORED_MS      60000
 #define DELIVER_FILE_MAX_BYTES ((uint64_t)8 << 30)
 
 struct deliver;

@@ -237,9 +237,13 @@ static void finish_hello(struct link *link)
     struct mesh *mesh = link->mesh;
     const struct discovery_identity peer = link->hello.session.peer;
     const enum discovery_purpose purpose = link->hello.session.purpose;
-    struct host *host = hosts_find(&mesh->hosts, peer.ipv4, peer.port);
-    if (link->dialer && host)
+    /* Where we dialled, which need not be where the peer says it is: a service's virtual address leads to
+     * one. */
+    struct host *host = link->dialer ? hosts_find(&mesh->hosts, link->ipv4, link->port) : NULL;
+    if (host) {
         host->dialing = false;
+        hosts_succeeded(host);
+    }
     if (purpose == DISCOVERY_PURPOSE_CONTROL) {
         start_control(link);
     } else if (purpose == DISCOVERY_PURPOSE_DATA && mesh->callbacks.data) {

@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,10 +38,9 @@ static int spread_no_new_privileges(void)
 
 int privileges_drop(uid_t uid, gid_t gid, struct mst_error *err)
 {
-    if (geteuid() != 0)
-        return 0;
+    const bool is_root = geteuid() == 0;
     /* A container started with every capability dropped but SETUID and SETGID may still do all of this. */
-    if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+    if (is_root && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0))
         return mst_error_errno(err, -errno,
                                "become uid %u, gid %u (CAP_SETUID and CAP_SETGID are needed to give up root)",
                                (unsigned)uid, (unsigned)gid);

@@ -7,8 +7,8 @@
 
 #include <sys/types.h>
 
-/* Does nothing when the process is not root. Else: no supplementary groups, gid, uid, no capabilities, no new
- * privileges; checked afterwards by trying to go back. */
+/* When root: no supplementary groups, gid, uid. In any case: no capabilities (a file or an ambient set may
+ * have given some), no new privileges; checked afterwards by trying to become root. */
 int privileges_drop(uid_t uid, gid_t gid, struct mst_error *err);
 
 #endif

@@ -205,7 +205,7 @@ int agent_scan(const struct agent_config *config)
     struct station station;
     int r = station_open(&station, config, DISCOVERY_ROLE_PROBE, STATION_SWEEPS, &err);
     if (r < 0)
-        return mst_fail(r == -ENOMEM || r == -EPERM ? MST_EXIT_FAILED : MST_EXIT_USAGE, &err);
+        return mst_fail(station_exit_status(r), &err);
     station.self.identity.ipv4 = 0; /* a probe listens nowhere */
     station.self.identity.port = 0;
     r = scan(&station, config, &err);

@@ -32,6 +32,18 @@ static int choose_slot(struct station *station, const struct agent_config *confi
     return 0;
 }
 
+/* Two connections a worker and more: a view of a thousand would not fit the usual soft limit of 1024. */
+static void raise_limit(void)
+{
+    if (mst_raise_descriptor_limit() < 0)
+        mst_log_warn("station", "the limit on open files cannot be raised");
+}
+
+int station_exit_status(int code)
+{
+    return code == -ENOMEM || code == -EPERM ? MST_EXIT_FAILED : MST_EXIT_USAGE;
+}
+
 static int drop_root(const struct agent_config *config, struct mst_error *err)
 {
     return config->keep_user ? 0 : privileges_drop(config->uid, config->gid, err);
@@ -116,6 +128,7 @@ int station_open(struct station *station, const struct agent_config *config, enu
                  enum station_needs needs, struct mst_error *err)
 {
     *station = (struct station){.events.fd = -1};
+    raise_limit();
     int r = choose_slot(station, config, err);
     if (r == 0 && config->peer_count > 0)
         r = choose_by_peers(config, &station->choice, err);

@@ -26,6 +26,8 @@ int station_open(struct station *station, const struct agent_config *config, enu
                  enum station_needs needs, struct mst_error *err);
 /* The slot and the event sink alone, for agents without a network; gives root up too. */
 int station_open_alone(struct station *station, const struct agent_config *config, struct mst_error *err);
+/* The exit status for a failed open: what the user gave, but for no memory and missing rights. */
+int station_exit_status(int code);
 void station_close(struct station *station);
 
 #endif

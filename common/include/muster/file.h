@@ -36,6 +36,9 @@ int mst_make_folders(const char *path, unsigned mode, struct mst_error *err);
 /* Write all bytes to a blocking descriptor, whatever write(2) takes at a time. 0 or a negative errno. */
 int mst_write_all(int fd, const void *bytes, size_t count);
 
+/* Raise this process's soft limit on open descriptors to the hard one. 0 or a negative errno. */
+int mst_raise_descriptor_limit(void);
+
 /* "a/b" from "a" and "b"; owned by the caller, NULL without memory. */
 char *mst_path_join(const char *folder, const char *name);
 
