@@ -1,11 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "live.h"
 
+#include "muster/cleanup.h"
 #include "muster/json.h"
 #include "stack.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+struct named {
+    const char *name;
+    cJSON *object;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+/* The engine lists in an order of its own, another one each time. */
+static int sort_by_name(cJSON *list, enum engine_kind kind)
+{
+    const size_t count = (size_t)cJSON_GetArraySize(list);
+    mst_cleanup(mst_freep) struct named *items = calloc(count + 1, sizeof *items);
+
+    if (!items)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        items[i].object = cJSON_DetachItemFromArray(list, 0);
+        items[i].name = live_name(items[i].object, kind);
+    }
+    qsort(items, count, sizeof *items, compare_names);
+    for (size_t i = 0; i < count; i++)
+        (void)cJSON_AddItemToArray(list, items[i].object); /* fails for NULL only */
+    return 0;
+}
 
 int live_list(struct engine *engine, enum engine_kind kind, const char *stack, cJSON **ret_list,
               struct mst_error *err)
@@ -13,7 +43,16 @@ int live_list(struct engine *engine, enum engine_kind kind, const char *stack, c
     char label[sizeof STACK_LABEL + STACK_NAME_BYTES + 1];
 
     (void)snprintf(label, sizeof label, "%s=%s", STACK_LABEL, stack);
-    return engine_list(engine, kind, "label", label, ret_list, err);
+    mst_cleanup(mst_json_deletep) cJSON *list = NULL;
+    int r = engine_list(engine, kind, "label", label, &list, err);
+    if (r < 0)
+        return r;
+    r = sort_by_name(list, kind);
+    if (r < 0)
+        return mst_error_set(err, r, "sort what stack '%s' has: no memory", stack);
+    *ret_list = list;
+    list = NULL;
+    return 0;
 }
 
 int live_load(struct engine *engine, const char *stack, struct live *ret_live, struct mst_error *err)

@@ -19,7 +19,7 @@ const char *live_name(const cJSON *object, enum engine_kind kind);
 const char *live_id(const cJSON *object, enum engine_kind kind);
 uint64_t live_version(const cJSON *object);
 bool live_belongs(const cJSON *object, enum engine_kind kind, const char *stack);
-/* All objects of a kind with the stack's label. */
+/* All objects of a kind with the stack's label, in order of name. The caller frees the list. */
 int live_list(struct engine *engine, enum engine_kind kind, const char *stack, cJSON **ret_list,
               struct mst_error *err);
 

@@ -264,12 +264,11 @@ static int print_rows(const struct summary *summary, FILE *stream, struct mst_er
     return r < 0 ? mst_error_errno(err, r, "print the summary") : 0;
 }
 
+/* Nothing, when no worker came that far. */
 static void print_ms(FILE *stream, const char *what, double ms)
 {
     if (ms >= 0)
         (void)fprintf(stream, "%-38s %.0f ms\n", what, ms);
-    else
-        (void)fprintf(stream, "%-38s not reported\n", what);
 }
 
 int summary_print(const struct summary *summary, FILE *stream, struct mst_error *err)
