@@ -222,7 +222,8 @@ static int check_out_folder(const struct agent_config *config, struct mst_error 
 {
     const int r = mst_make_folders(config->out, 0755, err);
     if (r < 0)
-        return r;
+        return mst_error_wrap(err, r, "folder for results (as uid %u; see option '--user')",
+                              (unsigned)geteuid());
     if (access(config->out, W_OK) < 0)
         return mst_error_errno(err, -errno, "folder for results '%s' (as uid %u; see option '--user')",
                                config->out, (unsigned)geteuid());
