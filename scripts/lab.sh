@@ -200,12 +200,33 @@ CONFIG
 
 registry_answers() { fabric_run bash -c ": <>/dev/tcp/${LAB_REGISTRY/:/\/}" 2>/dev/null; }
 
+# node_namespaces FOLDER CMD...: new UTS and mount namespaces, kept in files of the folder, in which CMD prepares the
+# node. The kernel lets a mount namespace be kept in a file only if its number is higher than that of the one we are
+# in, so that no two keep each other alive; and it hands the numbers out in blocks, one for each CPU. In a nested
+# namespace the first try may therefore fail, and succeeds on the CPU where ours was made.
+node_namespaces() {
+    local folder=$1 cpu said='' place=()
+    shift
+    for cpu in any $(seq 0 $(($(nproc --all) - 1))); do
+        if [[ $cpu != any ]]; then place=(taskset -c "$cpu"); fi
+        namespace_file "$folder/uts"
+        namespace_file "$folder/mnt"
+        if said=$(nsenter --net="$folder/net" "${place[@]}" unshare --uts="$folder/uts" --mount="$folder/mnt" \
+            --propagation private "$@" 2>&1); then
+            [[ -z $said ]] || printf '%s\n' "$said" >&2
+            return 0
+        fi
+        umount "$folder/uts" "$folder/mnt" 2>/dev/null || true
+        [[ $said == *"ns/mnt"*"Invalid argument"* ]] || break
+    done
+    printf '%s\n' "$said" >&2
+    return 1
+}
+
 node_create() {
     local number=$1 name=node$1 folder=$LAB_DIR/nodes/node$1
-    namespace_file "$folder/uts"
-    namespace_file "$folder/mnt"
-    nsenter --net="$folder/net" unshare --uts="$folder/uts" --mount="$folder/mnt" --propagation private \
-        "$here/lab/node.sh" setup "$name" "$LAB_NETWORK.$number/$LAB_PREFIX" "${LAB_ENGINE_FOLDERS[@]}"
+    node_namespaces "$folder" "$here/lab/node.sh" setup "$name" "$LAB_NETWORK.$number/$LAB_PREFIX" \
+        "${LAB_ENGINE_FOLDERS[@]}"
     # The second socket is for tasks on the node that mount /var/run/docker.sock.
     cat >"$folder/daemon.json" <<CONFIG
 {
