@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROGRESS_EVERY_NS MST_NS_PER_S
 #define RING_TIMEOUT_MS                                                                                      \
@@ -305,36 +306,34 @@ static int train_finish(void *state, struct job_result *ret_result, struct mst_e
 static int train_file(void *state, size_t index, struct job_file *ret_file, struct mst_error *err)
 {
     const struct train *train = state;
+    mst_cleanup(mst_freep) char *ips = result_path(train, "ips", "xml");
     const struct {
         bool wanted;
         const char *kind, *suffix;
     } files[] = {
         {true, "history", "csv"},
         {train->options.config->step_log, STEP_LOG_FILE_NAME, "csv"},
-        {!train->options.config->standalone && train->options.config->peer_count == 0, "ips", "xml"},
+        {train->view.rank == 0, NULL, NULL}, /* the model */
+        /* Last, for it may come late: the agent writes it when its first sweep is complete, and a training of
+         * a few steps may be over before that. */
+        {ips && access(ips, R_OK) == 0, "ips", "xml"},
     };
     mst_cleanup(job_file_release) struct job_file file = {0};
     size_t next = 0;
     for (size_t f = 0; f < MST_ARRAY_COUNT(files); f++) {
         if (!files[f].wanted || next++ != index)
             continue;
-        file.path = result_path(train, files[f].kind, files[f].suffix);
-        file.name = mst_format("%s-%s.%s", files[f].kind, train->options.slot, files[f].suffix);
-        if (!file.path || !file.name)
+        file.name = files[f].kind
+                        ? mst_format("%s-%s.%s", files[f].kind, train->options.slot, files[f].suffix)
+                        : strdup("model.safetensors");
+        file.path = file.name ? mst_path_join(train->options.config->out, file.name) : NULL;
+        if (!file.path)
             return mst_error_set(err, -ENOMEM, "name a result file: no memory");
         *ret_file = file;
         file = (struct job_file){0};
         return 1;
     }
-    if (next != index || train->view.rank != 0)
-        return 0;
-    file.path = mst_path_join(train->options.config->out, "model.safetensors");
-    file.name = strdup("model.safetensors");
-    if (!file.path || !file.name)
-        return mst_error_set(err, -ENOMEM, "name a result file: no memory");
-    *ret_file = file;
-    file = (struct job_file){0};
-    return 1;
+    return 0;
 }
 
 static const struct job_kind train_kind = {
