@@ -89,7 +89,8 @@ def check_history(path, slot, rank, epochs, steps):
 
 
 def check_xml(path, own_slot, workers):
-    """workers: address -> slot of all. Nobody else may be named, and somebody else must be there: the gateway."""
+    """workers: address -> slot of all. Nobody else may be named, and somebody else must be there: the gateway.
+    A worker that appeared after the sweep is missing, for then it found this one. Returns who is there."""
     root = ElementTree.parse(path).getroot()
     check(root.tag == "nmaprun", f"{path.name}: root {root.tag}")
     hosts = {}
@@ -102,16 +103,16 @@ def check_xml(path, own_slot, workers):
     for address, names in hosts.items():
         check(not names or workers.get(address) == names[0], f"{path.name}: {address} is called {names}")
     for address, slot in workers.items():
-        check(address in hosts, f"{path.name}: worker {slot} at {address} was not seen")
-        check(slot == own_slot or hosts.get(address) == [slot], f"{path.name}: worker {slot} at {address} has no name")
+        check(slot == own_slot or hosts.get(address) in (None, [slot]), f"{path.name}: worker {slot} at {address} has no name")
     gateway = ".".join(next(iter(workers)).split(".")[:3] + ["1"])
     check(hosts.get(gateway) == [], f"{path.name}: gateway {gateway}: {hosts.get(gateway)}")
-    # Besides workers, gateway and collector: one load-balancer endpoint a node.
-    check(len(hosts) >= len(workers) + 3, f"{path.name}: only {len(hosts)} hosts")
+    others = hosts.keys() - workers.keys()
+    check(len(others) >= 3, f"{path.name}: of gateway, collector and one load-balancer endpoint a node only {others}")
     finished = root.find("runstats/finished")
     check(finished is not None and finished.get("exit") == "success", f"{path.name}: not finished")
     up = root.find("runstats/hosts")
     check(int(up.get("up")) == len(hosts), f"{path.name}: {up.get('up')} up, {len(hosts)} listed")
+    return {workers[address] for address in hosts.keys() & workers.keys()}
 
 
 def check_stats(path, stack, slots):
@@ -168,8 +169,10 @@ def main():
               for worker in workers]
     check(all(curve == curves[0] for curve in curves), f"losses differ between workers: {curves}")
     addresses = {worker["address"]: worker["slot"] for worker in by_rank}
-    for slot in slots:
-        check_xml(folder / f"ips-{slot}.xml", slot, addresses)
+    seen = {slot: check_xml(folder / f"ips-{slot}.xml", slot, addresses) for slot in slots}
+    for one in slots:
+        for other in slots - {one}:
+            check(one in seen[other] or other in seen[one], f"neither {one} nor {other} saw the other")
     rows = check_stats(folder / "stats.csv", stack, slots)
     check(run["stats_rows"] == rows, f"run.json: {run['stats_rows']} rows of stats.csv, not {rows}")
     check(run["collected_files"] == 2 * count + 1, f"run.json: {run['collected_files']} files collected")

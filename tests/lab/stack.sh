@@ -18,17 +18,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 {
     muster=${MUSTER_BUILD:-$source_root/build/release}/swarm/muster
     stacks=$source_root/compose/stacks
-    # Enough of a training to go through every station, and not more.
-    short=(-e MUSTER_EPOCHS=1 -e MUSTER_STEPS=5 -e MUSTER_BATCH=16)
+    # Enough of a training to go through every station, and not more; samples so often that none is missed.
+    short=(-e MUSTER_EPOCHS=1 -e MUSTER_STEPS=5 -e MUSTER_BATCH=16 -e MUSTER_INTERVAL=200ms)
     # One that lasts until it is ended, without burning the cores: three workers wait for a fourth.
     idle=(-e MUSTER_WORKERS=4 -e MUSTER_REPLICAS1=1 -e MUSTER_REPLICAS2=1 -e MUSTER_REPLICAS3=1)
 }
 declare -A pids=()
+# shellcheck disable=SC2034 # for the tests
 result='' complaints=''
 
 stack_test() {
     lab_test
-    lab_use "$@"
+    lab_use
     lab_use_image
     docker_program=$MUSTER_DOCKER
     # Variables of the caller's own must not reach the stack files, nor a docker configuration the client.
@@ -48,7 +49,7 @@ docker_at() { "$docker_program" -H "unix://$(node_socket "$1")" "${@:2}"; }
 begin() {
     local name=$1
     shift
-    : >"$test_folder/$name.out" >"$test_folder/$name.err" # there is something to read at once
+    touch "$test_folder/$name.out" "$test_folder/$name.err" # there is something to read at once
     setsid env --default-signal=INT,QUIT "$@" >"$test_folder/$name.out" 2>"$test_folder/$name.err" </dev/null &
     pids[$name]=$!
 }
@@ -71,11 +72,12 @@ await_output() {
 # interrupt NAME SECONDS TEXT [SIGNAL]: the moment that it says TEXT, Ctrl-C. No pauses here: what comes next in the
 # command takes a millisecond or two.
 interrupt() {
-    local deadline said=''
+    local deadline said='' has_ended=''
     deadline=$(($(now_ms) + $2 * 1000))
     until [[ $said == *"$3"* ]]; do
+        if [[ -n $has_ended ]] || (($(now_ms) >= deadline)); then output_of "$1" && fail "$1: never said '$3'"; fi
+        ! ended "$1" || has_ended=1 # its last words are read once more
         said=$(<"$test_folder/$1.err")
-        (($(now_ms) < deadline)) && ! { ended "$1" && [[ $said != *"$3"* ]]; } || { output_of "$1" && fail "$1: never said '$3'"; }
     done
     kill "-${4:-INT}" -- "-${pids[$1]}"
 }
@@ -87,6 +89,7 @@ finish() {
     wait "${pids[$1]}" || status=$?
     unset "pids[$1]"
     result=$(<"$test_folder/$1.out")
+    # shellcheck disable=SC2034
     complaints=$(<"$test_folder/$1.err")
     output_of "$1"
 }

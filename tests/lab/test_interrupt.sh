@@ -37,11 +37,11 @@ interrupt removing 60 'removed service'
 for stack in creating services starting training collecting removing; do
     step "... $stack: the exit code is right and nothing is left"
     finish "$stack" 90
-    expect_status "$([[ $stack == services ]] && echo 143 || echo 130)"
+    expect_status "$(if [[ $stack == services ]]; then echo 143; else echo 130; fi)"
     expect_equal "$(tail -n 1 <<<"$complaints")" "muster: interrupted" "last line"
     expect_stack_gone "$stack"
     run_json=$(echo "$MUSTER_RUNS"/*-"$stack"/run.json)
-    grep -qE "\"result\":\s*\"$([[ $stack == removing ]] && echo done || echo interrupted)\"" "$run_json" ||
+    grep -qE "\"result\":\s*\"$(if [[ $stack == removing ]]; then echo "done"; else echo interrupted; fi)\"" "$run_json" ||
         fail "run.json of an interrupted run: $(grep '"result"' "$run_json")"
 done
 

@@ -19,7 +19,7 @@ if ! git -C "$source_root" ls-files -z >"$test_folder/files" 2>/dev/null; then
     (cd "$source_root" && find . -path ./build -prune -o -path ./runs -prune -o -type f -print0) >"$test_folder/files"
 fi
 tar -C "$source_root" --null --files-from="$test_folder/files" --ignore-failed-read -cf - 2>/dev/null | tar -C "$copy" -xf -
-quickstart() { begin quickstart "$copy/scripts/quickstart.sh" -- -e MUSTER_EPOCHS=1 -e MUSTER_STEPS=5 "$@"; }
+quickstart() { begin quickstart "$copy/scripts/quickstart.sh" -- "${short[@]}" "$@"; }
 
 # What a lab of this folder would leave.
 expect_no_lab() {

@@ -11,7 +11,7 @@ stack_use one
 
 step "three workers train, and the summary says so"
 start=$(now_ms)
-begin one "$muster" run -c "$stacks/workload1.yml" -e MUSTER_EPOCHS=3 -e MUSTER_STEPS=8 -e MUSTER_BATCH=16 one
+begin one "$muster" run -c "$stacks/workload1.yml" "${short[@]}" -e MUSTER_EPOCHS=3 -e MUSTER_STEPS=8 one
 finish one 90
 expect_status 0
 say "$(($(now_ms) - start)) ms"
