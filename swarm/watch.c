@@ -276,9 +276,26 @@ static bool are_silently_done(struct watch *watch, const struct tally *tally)
     return mst_ms_since(watch->silent_done_ns) >= SILENCE_GRACE_MS;
 }
 
-static int one_round(struct watch *watch, uint64_t *next_look_ns, bool *ret_is_done, struct mst_error *err)
+/* 1 and the tally; 0 when the engine did not answer and may be given time; or what ends the run. */
+static int look(struct watch *watch, uint64_t *next_look_ns, struct tally *ret_tally, struct mst_error *err)
 {
     struct mst_error why = MST_ERROR_INIT;
+
+    *next_look_ns = mst_now_ns() + TASKS_EVERY_MS * MST_NS_PER_MS;
+    const int r = look_at_tasks(watch, ret_tally, &why);
+    if (r >= 0) {
+        watch->trouble_ns = 0;
+        return 1;
+    }
+    if (is_passing(watch, r, &why))
+        return 0;
+    if (err)
+        *err = why;
+    return r;
+}
+
+static int one_round(struct watch *watch, uint64_t *next_look_ns, bool *ret_is_done, struct mst_error *err)
+{
     struct tally tally = {0};
     int r = session_wait(watch->session, ROUND_MS, watch->deadline_ns, err);
 
@@ -293,18 +310,10 @@ static int one_round(struct watch *watch, uint64_t *next_look_ns, bool *ret_is_d
     *ret_is_done = workers_count_state(&watch->workers, WORKER_DONE) >= watch->expected;
     if (*ret_is_done || mst_now_ns() < *next_look_ns)
         return 0;
-    *next_look_ns = mst_now_ns() + TASKS_EVERY_MS * MST_NS_PER_MS;
-    r = look_at_tasks(watch, &tally, &why);
-    if (r >= 0) {
-        watch->trouble_ns = 0;
+    r = look(watch, next_look_ns, &tally, err);
+    if (r > 0)
         *ret_is_done = are_silently_done(watch, &tally);
-        return 0;
-    }
-    if (is_passing(watch, r, &why))
-        return 0;
-    if (err)
-        *err = why;
-    return r;
+    return r < 0 ? r : 0;
 }
 
 int watch_workers(struct watch *watch, struct mst_error *err)
@@ -325,8 +334,10 @@ int watch_workers(struct watch *watch, struct mst_error *err)
 int watch_collector(struct watch *watch, unsigned timeout_ms, struct mst_error *err)
 {
     const uint64_t deadline_ns = mst_now_ns() + timeout_ms * MST_NS_PER_MS;
+    uint64_t next_look_ns = 0;
 
     while (!watch->workers.is_collected) {
+        struct tally tally;
         int r = session_wait(watch->session, ROUND_MS, deadline_ns, err);
         if (r >= 0)
             r = logfollow_tick(watch->follow, err);
@@ -334,6 +345,9 @@ int watch_collector(struct watch *watch, unsigned timeout_ms, struct mst_error *
             return mst_error_set(err, r,
                                  "stack '%s': the collector did not say within %u s that it has all files",
                                  watch->stack, timeout_ms / 1000);
+        /* A worker may still fail: it says that it is done before it hands its files on. */
+        if (r >= 0 && mst_now_ns() >= next_look_ns)
+            r = look(watch, &next_look_ns, &tally, err);
         if (r < 0)
             return r;
     }
