@@ -38,6 +38,10 @@ static const struct compose_service *service(const struct compose_project *proje
 
 static void check_worker(const struct compose_project *project, const char *key, const char *constraint)
 {
+    static const char *const expected[] = {
+        "MUSTER_SLOT={{.Service.Name}}.{{.Task.Slot}}",
+        "MUSTER_STATE=/state/{{.Service.Name}}.{{.Task.Slot}}",
+    };
     const struct compose_service *worker = service(project, key);
     test_strings(&worker->command, "muster-agent,train");
     test_strings(&worker->cap_add, "CAP_NET_RAW,CAP_SETGID,CAP_SETUID");
@@ -56,9 +60,16 @@ static void check_worker(const struct compose_project *project, const char *key,
     test_strings(&worker->healthcheck.test, "CMD,muster-agent,health");
     test_strings(&worker->deploy.constraints, constraint);
     assert_string_equal(worker->deploy.endpoint_mode, "dnsrr");
-    assert_string_equal(worker->deploy.restart_policy.condition, "none");
+    /* LEAVE takes less than this; then Swarm kills. */
+    assert_int_equal(worker->stop_grace_period_ns.value, 10000000000);
+    assert_string_equal(worker->deploy.restart_policy.condition, "on-failure");
+    assert_int_equal(worker->deploy.restart_policy.delay_ns.value, 1000000000);
+    assert_true(worker->deploy.restart_policy.max_attempts.is_set &&
+                worker->deploy.restart_policy.window_ns.is_set);
     assert_string_equal(compose_pairs_find(&worker->deploy.labels, "muster.role"), "worker");
-    assert_true(has(&worker->environment, "MUSTER_SLOT={{.Service.Name}}.{{.Task.Slot}}"));
+    for (size_t i = 0; i < MST_ARRAY_COUNT(expected); i++)
+        if (!has(&worker->environment, expected[i]))
+            fail_msg("no %s", expected[i]);
 }
 
 static void shipped_stacks_are_read_without_a_warning(void **state)
@@ -80,8 +91,35 @@ static void shipped_stacks_are_read_without_a_warning(void **state)
         assert_string_equal(project->secrets[0].name, text);
         (void)snprintf(text, sizeof text, "MUSTER_CLUSTER=%s", stacks[i].key);
         assert_true(has(&service(project, "w1")->environment, text));
+        assert_true(has(&service(project, "w1")->environment, "MUSTER_RUN=")); /* empty is as not set */
+        assert_true(has(&service(project, "w1")->environment, "MUSTER_CHECKPOINT_STEPS="));
         assert_int_equal(project->config_count, 1);
         assert_true(project->configs[0].byte_count > 2 && project->configs[0].bytes[0] == '{');
+        compose_project_free(project);
+    }
+}
+
+static void the_elastic_stack_is_one_service_on_all_nodes(void **state)
+{
+    static const char *const given[] = {"MUSTER_REPLICAS=5", "MUSTER_WORKERS=3:6", NULL};
+    static const struct {
+        const char *const *given;
+        const char *workers;
+        uint64_t replicas;
+    } cases[] = {{NULL, "MUSTER_WORKERS=2:8", 3}, {given, "MUSTER_WORKERS=3:6", 5}};
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct compose_project *project =
+            load(MUSTER_SOURCE_DIR "/compose/stacks/elastic.yml", NULL, cases[i].given);
+        const struct compose_service *worker = service(project, "worker");
+        assert_int_equal(project->service_count, 3);
+        check_worker(project, "worker", "");
+        assert_true(has(&worker->environment, cases[i].workers));
+        assert_true(has(&worker->environment, "MUSTER_EXCHANGE=direct"));
+        assert_true(has(&worker->environment, "MUSTER_CLUSTER=elastic"));
+        assert_int_equal(worker->deploy.replicas.value, cases[i].replicas);
+        assert_string_equal(project->secrets[0].name, "elastic_muster_key");
         compose_project_free(project);
     }
 }
@@ -134,12 +172,23 @@ static void what_users_set_goes_everywhere_it_belongs(void **state)
                                         "MUSTER_LR=0.1",
                                         "MUSTER_SEED=9",
                                         "MUSTER_THREADS=2",
+                                        "MUSTER_EXCHANGE=direct",
+                                        "MUSTER_CHECKPOINT_STEPS=9",
+                                        "MUSTER_RUN=a-run",
                                         "MUSTER_DOCKER_SOCK=/run/other.sock",
                                         NULL};
-    static const char *const expected[] = {
-        "MUSTER_CLUSTER=mine", "MUSTER_WORKERS=4", "MUSTER_SUBNET=172.30.0.0/24",
-        "MUSTER_EPOCHS=2",     "MUSTER_STEPS=7",   "MUSTER_BATCH=8",
-        "MUSTER_LR=0.1",       "MUSTER_SEED=9",    "MUSTER_THREADS=2"};
+    static const char *const expected[] = {"MUSTER_CLUSTER=mine",
+                                           "MUSTER_WORKERS=4",
+                                           "MUSTER_SUBNET=172.30.0.0/24",
+                                           "MUSTER_EPOCHS=2",
+                                           "MUSTER_STEPS=7",
+                                           "MUSTER_BATCH=8",
+                                           "MUSTER_LR=0.1",
+                                           "MUSTER_SEED=9",
+                                           "MUSTER_THREADS=2",
+                                           "MUSTER_EXCHANGE=direct",
+                                           "MUSTER_CHECKPOINT_STEPS=9",
+                                           "MUSTER_RUN=a-run"};
     for (size_t i = 0; i < MST_ARRAY_COUNT(stacks); i++) {
         struct compose_project *project = load(stacks[i].file, "mine", given);
         check_worker(project, "w1", "node.hostname == a");
@@ -167,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_stacks_are_read_without_a_warning),
+        cmocka_unit_test(the_elastic_stack_is_one_service_on_all_nodes),
         cmocka_unit_test(the_collector_is_where_the_manager_is),
         cmocka_unit_test(the_monitor_is_everywhere_and_reads_only),
         cmocka_unit_test(what_users_set_goes_everywhere_it_belongs),
