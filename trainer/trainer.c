@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* A part of the job's key: workers whose frames or arithmetic differ must not meet. */
-#define TRAINER_PROTOCOL 1
+#define TRAINER_PROTOCOL 2
 
 /* The update is applied in pieces of this many floats: what is read and written stays in the second-level
  * cache. */
@@ -214,7 +214,7 @@ static void gradient_ready(void *context, size_t offset, size_t count)
 
 /* Forward and backward over one of this worker's shards. Gradients come out divided by the samples of all
  * workers, so that their sum is the mean. */
-static void run_shard(struct trainer *trainer, uint32_t shard, struct trainer_loss *ret_sum)
+static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struct trainer_loss *ret_sum)
 {
     const struct trainer_config *config = &trainer->config;
     const float *params = trainer->parameters[trainer->current];
@@ -235,6 +235,7 @@ static void run_shard(struct trainer *trainer, uint32_t shard, struct trainer_lo
     if (last) {
         tail[TRAINER_TAIL_LOSS] = (float)ret_sum->sum;
         tail[TRAINER_TAIL_CORRECT] = (float)ret_sum->correct;
+        tail[TRAINER_TAIL_PAUSE] = pause ? 1.0f : 0.0f;
         gradient_ready(trainer, trainer->count, TRAINER_TAIL_FLOATS);
     }
     const struct trainer_pass pass = {
@@ -247,7 +248,7 @@ static void run_shard(struct trainer *trainer, uint32_t shard, struct trainer_lo
 }
 
 /* All of this worker's shards, and the exchange around them. */
-static int run_shards(struct trainer *trainer, struct trainer_exchange_stats *ret_stats,
+static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchange_stats *ret_stats,
                       struct mst_error *err)
 {
     struct trainer_exchange *exchange = trainer->exchange;
@@ -267,20 +268,21 @@ static int run_shards(struct trainer *trainer, struct trainer_exchange_stats *re
             return r;
     }
     for (uint32_t shard = trainer->rank; shard < trainer->config.shards; shard += trainer->world)
-        run_shard(trainer, shard, &loss);
+        run_shard(trainer, shard, pause, &loss);
     if (trainer->exchange_error.code < 0)
         return mst_error_set(err, trainer->exchange_error.code, "%s", trainer->exchange_error.text);
     return exchange ? exchange->ops->finish(exchange, ret_stats, err) : 0;
 }
 
-int trainer_step(struct trainer *trainer, struct trainer_step_stats *ret_stats, struct mst_error *err)
+int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
+                 struct mst_error *err)
 {
     const uint64_t start_ns = mst_now_ns();
     const uint64_t samples = (uint64_t)trainer->config.batch * trainer->config.shards;
     const float *tail = trainer->gradients + trainer->count;
     struct trainer_exchange_stats exchanged = {0};
 
-    const int r = run_shards(trainer, &exchanged, err);
+    const int r = run_shards(trainer, pause, &exchanged, err);
     if (r < 0)
         return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
     if (!isfinite(tail[TRAINER_TAIL_LOSS]))
@@ -301,6 +303,7 @@ int trainer_step(struct trainer *trainer, struct trainer_step_stats *ret_stats, 
         .wait_ms = exchanged.wait_ms,
         .transfer_ms = exchanged.transfer_ms,
         .bytes_sent = exchanged.bytes_sent,
+        .paused = tail[TRAINER_TAIL_PAUSE] > 0,
     };
     return 0;
 }

@@ -14,6 +14,7 @@
 enum trainer_tail {
     TRAINER_TAIL_LOSS,    /* sum over samples */
     TRAINER_TAIL_CORRECT, /* samples */
+    TRAINER_TAIL_PAUSE,   /* workers that asked for a pause */
     TRAINER_TAIL_FLOATS
 };
 
@@ -21,6 +22,7 @@ enum trainer_tail {
  * apart. */
 #define TRAINER_SUM_EVALUATE (UINT64_C(1) << 62)
 #define TRAINER_SUM_VERIFY   (UINT64_C(2) << 62)
+#define TRAINER_SUM_STATE    (UINT64_C(3) << 62)
 
 struct trainer {
     struct trainer_config config;

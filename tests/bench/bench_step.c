@@ -153,7 +153,7 @@ static int time_steps(const struct settings *settings, double *ms, double *ret_l
         r = trainer_new(&config, &trainer, err);
     }
     for (uint32_t i = 0; r >= 0 && i < settings->steps + 5; i++) {
-        r = trainer_step(trainer, &stats, err);
+        r = trainer_step(trainer, false, &stats, err);
         if (i >= 5) /* the first ones also fetch memory */
             ms[i - 5] = stats.total_ms;
     }

@@ -53,7 +53,7 @@ static void *take_steps(void *argument)
     struct mst_error err;
 
     for (int i = 0; i < 30 && worker->code == 0; i++) /* 30 * 12 samples: passes end, permutations change */
-        worker->code = trainer_step(worker->trainer, &stats, &err);
+        worker->code = trainer_step(worker->trainer, false, &stats, &err);
     return NULL;
 }
 

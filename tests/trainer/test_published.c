@@ -28,7 +28,7 @@ static int train_epochs(struct worker *worker)
     for (uint32_t epoch = 0; epoch < worker->epochs; epoch++) {
         worker->last = (struct trainer_epoch){0};
         for (int step = 0; step < STEPS; step++) {
-            const int r = trainer_step(worker->trainer, &stats, &worker->err);
+            const int r = trainer_step(worker->trainer, false, &stats, &worker->err);
             if (r < 0)
                 return r;
             trainer_epoch_add(&worker->last, &stats);

@@ -114,7 +114,7 @@ static void check_run(const cJSON *run)
 
     check_start(run, trainer);
     for (int i = 0; i < count(run, "losses"); i++) {
-        assert_int_equal(trainer_step(trainer, &stats, NULL), 0);
+        assert_int_equal(trainer_step(trainer, false, &stats, NULL), 0);
         largest_loss = fmax(largest_loss, fabs(stats.loss - item(run, "losses", i)));
         assert_true(fabs(stats.accuracy - item(run, "accuracies", i)) < 1e-6);
     }

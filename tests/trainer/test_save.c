@@ -67,7 +67,7 @@ static void step(struct trainer *trainer, int times)
     struct mst_error err = MST_ERROR_INIT;
 
     while (times-- > 0) {
-        if (trainer_step(trainer, &stats, &err) < 0)
+        if (trainer_step(trainer, false, &stats, &err) < 0)
             fail_msg("%s", err.text);
     }
 }

@@ -80,7 +80,7 @@ static void *train(void *argument)
     struct trainer_step_stats stats;
 
     for (uint32_t i = 0; i < worker->steps && worker->code == 0; i++) {
-        worker->code = trainer_step(worker->trainer, &stats, &worker->err);
+        worker->code = trainer_step(worker->trainer, false, &stats, &worker->err);
         worker->losses[i] = stats.loss;
         worker->accuracies[i] = stats.accuracy;
     }
@@ -242,11 +242,11 @@ static void a_loss_that_is_no_number_is_an_error_and_the_step_does_not_count(voi
     struct mst_error err = MST_ERROR_INIT;
     uint8_t before[MST_SHA256_BYTES], after[MST_SHA256_BYTES];
 
-    assert_int_equal(trainer_step(trainer, &stats, NULL), 0);
+    assert_int_equal(trainer_step(trainer, false, &stats, NULL), 0);
     trainer->parameters[trainer->current][3] = NAN;
     stats.step = 99;
     assert_int_equal(trainer_digest(trainer, before, NULL), 0);
-    assert_int_equal(trainer_step(trainer, &stats, &err), -ERANGE);
+    assert_int_equal(trainer_step(trainer, false, &stats, &err), -ERANGE);
     assert_non_null(strstr(err.text, "step 2: the loss is not a finite number"));
     assert_int_equal(stats.step, 99);
     assert_int_equal(trainer_steps_done(trainer), 1);
@@ -264,7 +264,7 @@ static void a_huge_learning_rate_ends_in_that_error(void **state)
     config.lr = 1e30;
     struct trainer *trainer = new_trainer(&config);
     for (int i = 0; i < 10 && r == 0; i++)
-        r = trainer_step(trainer, &stats, NULL);
+        r = trainer_step(trainer, false, &stats, NULL);
     assert_int_equal(r, -ERANGE);
     trainer_free(trainer);
 }

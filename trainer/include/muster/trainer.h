@@ -6,8 +6,9 @@
  *     trainer_dataset_open_folder()   the data, read once and kept as bytes
  *     trainer_model_read()            the layers, from a JSON file
  *     trainer_new()                   parameters from the seed, arenas planned
- *     trainer_ring_new()              over two connected sockets (not needed for one worker)
+ *     trainer_ring_new(), or trainer_direct_new(), over connected sockets (not needed for one worker)
  *     trainer_set_exchange()
+ *     trainer_synchronise()           where workers may come with different states
  *     trainer_step() ...              driven from outside, one call a step
  *     trainer_evaluate(), trainer_verify_replicas(), trainer_save()
  *
@@ -134,6 +135,26 @@ struct trainer_ring_options {
 /* On success the ring owns both sockets; on an error the caller still does. */
 int trainer_ring_new(const struct trainer_ring_options *options, struct trainer_exchange **ret_exchange,
                      struct mst_error *err);
+
+/* Direct exchange, over a connection between any two workers: each worker sums a share of the vector for all.
+ * The sum of a place is ((0 + g0) + g1) + ... in the order of the shards, in float, whoever has which shard
+ * and however many workers there are: the same shards give the same bits with 1, 2 or 64 workers. With one
+ * shard a worker the traffic is a ring's; one with several sends, and keeps, a gradient for each. */
+struct trainer_direct_options {
+    const int *fds; /* by rank, `world` of them, connected and non-blocking; this worker's own is not looked
+                     * at. The array is borrowed for the call. */
+    int cancel_fd;  /* this and the following as in a ring */
+    uint32_t rank;
+    uint32_t world;
+    uint32_t shards; /* of the job, at least `world` and at most TRAINER_MAX_WORLD */
+    uint32_t timeout_ms;
+    uint32_t view;
+    uint64_t job_key;
+};
+
+/* On success the exchange owns the sockets; on an error the caller still does. */
+int trainer_direct_new(const struct trainer_direct_options *options, struct trainer_exchange **ret_exchange,
+                       struct mst_error *err);
 void trainer_exchange_free(struct trainer_exchange *exchange); /* NULL is fine; closes its sockets */
 
 /* Sum `values` (count floats, borrowed) over all workers, in place. `step` must be the same in all workers
@@ -180,7 +201,9 @@ int trainer_new(const struct trainer_config *config, struct trainer **ret_traine
 void trainer_free(struct trainer *trainer); /* NULL is fine; does not free the exchange */
 
 /* From now on steps are shared with the workers of `exchange` (borrowed; NULL: alone). Parameters and step
- * stay as they are. -EINVAL when there are fewer shards than workers. */
+ * stay as they are. -EINVAL when there are fewer shards than workers, or other shards than a direct exchange
+ * was told; -ENOMEM when there is no memory for a gradient per shard. After an error the exchange before
+ * stays. */
 int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *exchange, struct mst_error *err);
 
 struct trainer_step_stats {
@@ -193,12 +216,15 @@ struct trainer_step_stats {
     double wait_ms;
     double transfer_ms;
     uint64_t bytes_sent;
+    bool paused; /* a worker asked for it in this step; the same in all of them */
 };
 
-/* One step of mirrored SGD. Errors: those of trainer_exchange_sum(), and -ERANGE when the loss is not a
- * finite number; after an error parameters and step are as before the call ("after step s"). Allocates
- * nothing. */
-int trainer_step(struct trainer *trainer, struct trainer_step_stats *ret_stats, struct mst_error *err);
+/* One step of mirrored SGD. `pause` travels with the gradients, so that all workers learn of it after the
+ * same step and can stop there together. Errors: those of trainer_exchange_sum(), and -ERANGE when the loss
+ * is not a finite number; after an error parameters and step are as before the call ("after step s").
+ * Allocates nothing. */
+int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
+                 struct mst_error *err);
 
 uint64_t trainer_steps_done(const struct trainer *trainer);
 uint64_t trainer_steps_wanted(const struct trainer *trainer); /* epochs * steps_per_epoch */
@@ -222,6 +248,22 @@ int trainer_digest(const struct trainer *trainer, uint8_t ret_digest[static MST_
  * from rank 0. */
 int trainer_verify_replicas(struct trainer *trainer, struct mst_error *err);
 
+struct trainer_synchronised {
+    bool took;      /* this worker was behind, and took the state */
+    uint64_t step;  /* that the state of all is after */
+    uint64_t bytes; /* sent and received by this worker */
+    double ms;
+};
+#define TRAINER_MAX_EXTRA_BYTES 4096
+/* Bring all workers to the most advanced state. `steps` are the steps that their states are after, by rank,
+ * and the same in all workers; this worker's own must be trainer_steps_done() (-EINVAL). Those behind the
+ * highest take parameters, momentum, step and `extra` from those that have it: a blob of the caller's
+ * (extra_bytes of it, at most TRAINER_MAX_EXTRA_BYTES, NULL for none), equal in all of those. Then all
+ * compare a digest of everything: -EUCLEAN names the ranks that differ from the lowest that was not behind.
+ * Other errors as trainer_exchange_sum(). After an error the state and `extra` are as before. */
+int trainer_synchronise(struct trainer *trainer, const uint64_t *steps, void *extra, size_t extra_bytes,
+                        struct trainer_synchronised *ret_synchronised, struct mst_error *err);
+
 struct trainer_saved {
     uint64_t bytes;                    /* of the file */
     char digest[MST_SHA256_HEX_BYTES]; /* trainer_digest() in hex */
@@ -231,9 +273,62 @@ struct trainer_saved {
 int trainer_save(const struct trainer *trainer, const char *path, struct trainer_saved *ret_saved,
                  struct mst_error *err);
 /* Take parameters (and step, where the metadata has it) from a safetensors file. Names and shapes must be
- * exactly the model's; -EBADMSG names what is not; the trainer is then as before. Momentum starts from zero.
- */
+ * exactly the model's; -EBADMSG names what is not; the trainer is then as before. Momentum is taken where the
+ * file has it (a checkpoint), and starts from zero otherwise. */
 int trainer_load(struct trainer *trainer, const char *path, struct mst_error *err);
+
+/* ---- checkpoints --------------------------------------------------------------------------------------- */
+
+/* A folder of one worker's own with its last two states, "checkpoint-<step>.safetensors": saved files with
+ * momentum and the caller's `extra` besides. Each is written whole or not at all, in a thread, while training
+ * goes on. Checkpoints belong to a job and a run, and others are not taken up.
+ *
+ *     trainer_checkpoints_open()
+ *     trainer_checkpoints_restore()           once, before the first step
+ *     trainer_checkpoints_write() ...         every so many steps
+ *     trainer_checkpoints_result() ...        what became of it, after any step
+ *     trainer_checkpoints_clear()             the job is done: nobody needs them
+ *     trainer_checkpoints_free() */
+struct trainer_checkpoints;
+
+#define TRAINER_CHECKPOINT_NAME_BYTES 64
+#define TRAINER_RUN_MAX_BYTES         255
+struct trainer_checkpoint {
+    uint64_t step;
+    uint64_t bytes; /* of the file */
+    double ms;      /* to write it, without the copy of the state; 0 from restore() */
+    char name[TRAINER_CHECKPOINT_NAME_BYTES]; /* of the file, in the folder */
+};
+
+/* `job` is trainer_config_digest()'s, `run` any name of this run (at most TRAINER_RUN_MAX_BYTES; may be
+ * ""). The folder is made if it is not there, and what writes that were cut short left in it is removed. */
+int trainer_checkpoints_open(const char *folder, const uint8_t job[static MST_SHA256_BYTES], const char *run,
+                             struct trainer_checkpoints **ret_checkpoints, struct mst_error *err);
+
+/* Take the newest state that is whole, of this job and run, and has an `extra` of extra_bytes. 1: taken, and
+ * told in *ret_checkpoint; 0: there is none. skipped() (may be NULL) is called with the reason for each newer
+ * file that was passed over. Trainer and `extra` are as before unless 1 is returned. */
+int trainer_checkpoints_restore(struct trainer_checkpoints *checkpoints, struct trainer *trainer, void *extra,
+                                size_t extra_bytes, void (*skipped)(void *context, const char *reason),
+                                void *context, struct trainer_checkpoint *ret_checkpoint,
+                                struct mst_error *err);
+
+/* Copy the state and begin to write it. 0: begun; 1: not begun, for the one before is still being written.
+ * An error of the one before that trainer_checkpoints_result() has not told yet comes back here, and nothing
+ * is begun. */
+int trainer_checkpoints_write(struct trainer_checkpoints *checkpoints, const struct trainer *trainer,
+                              const void *extra, size_t extra_bytes, struct mst_error *err);
+/* What became of the last one, told once: 1: it is on the disk, *ret_checkpoint; 0: there is nothing to tell,
+ * or it is still being written (`wait`: waits for that); else the error it ended with. */
+int trainer_checkpoints_result(struct trainer_checkpoints *checkpoints, bool wait,
+                               struct trainer_checkpoint *ret_checkpoint, struct mst_error *err);
+/* Writes that were not begun because the one before had not ended. */
+uint64_t trainer_checkpoints_skipped(const struct trainer_checkpoints *checkpoints);
+
+/* Remove all checkpoints from the folder, of whatever run, once none is being written. */
+int trainer_checkpoints_clear(struct trainer_checkpoints *checkpoints, struct mst_error *err);
+/* NULL is fine. Waits for the one being written; the files stay. */
+void trainer_checkpoints_free(struct trainer_checkpoints *checkpoints);
 
 /* ---- history ------------------------------------------------------------------------------------------- */
 
