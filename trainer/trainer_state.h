@@ -4,7 +4,7 @@
 #define TRAINER_STATE_H
 
 #include "dataset.h"
-#include "exchange.h"
+#include "exchange/exchange.h"
 #include "loss.h"
 #include "network.h"
 #include "order.h"

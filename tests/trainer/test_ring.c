@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exchange.h"
-#include "ring_frame.h"
+#include "exchange/exchange.h"
+#include "exchange/frame.h"
 #include "rings.h"
 
 #include <fcntl.h>
@@ -358,20 +358,20 @@ static void a_cancelled_exchange_ends_at_once(void **state)
 }
 
 /* What rank 1 sends to rank 0 first: phase 0, chunk 1. */
-static struct ring_frame peers_frame(void)
+static struct exchange_frame peers_frame(void)
 {
-    return (struct ring_frame){.job_key = RINGS_JOB_KEY, .view = RINGS_VIEW, .step = 9, .bytes = 2000};
+    return (struct exchange_frame){.job_key = RINGS_JOB_KEY, .view = RINGS_VIEW, .step = 9, .bytes = 2000};
 }
 
-static void send_frame(const struct lonely *lonely, const struct ring_frame *frame, float value)
+static void send_frame(const struct lonely *lonely, const struct exchange_frame *frame, float value)
 {
     const uint64_t deadline_ns = mst_now_ns() + MST_NS_PER_S;
-    uint8_t wire[RING_FRAME_BYTES];
+    uint8_t wire[EXCHANGE_FRAME_BYTES];
     float payload[1000];
 
     for (int i = 0; i < 1000; i++)
         payload[i] = value;
-    ring_frame_write(frame, wire);
+    exchange_frame_write(frame, wire);
     assert_int_equal(mst_send_all(lonely->peer_to_us, wire, sizeof wire, deadline_ns), 0);
     assert_int_equal(mst_send_all(lonely->peer_to_us, payload, frame->bytes, deadline_ns), 0);
 }
@@ -380,7 +380,7 @@ static void frames_of_an_older_view_are_dropped(void **state)
 {
     (void)state;
     struct lonely lonely;
-    struct ring_frame stale = peers_frame(), good = peers_frame(), last = peers_frame();
+    struct exchange_frame stale = peers_frame(), good = peers_frame(), last = peers_frame();
 
     set_up_lonely(&lonely, 2000, -1);
     stale.view = RINGS_VIEW - 1;
@@ -415,12 +415,12 @@ static void wrong_frames_are_errors(void **state)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct ring_frame frame = {.job_key = RINGS_JOB_KEY ^ cases[i].job_key_change,
-                                         .step = cases[i].step,
-                                         .view = cases[i].view,
-                                         .phase = cases[i].phase,
-                                         .segment = cases[i].segment,
-                                         .bytes = cases[i].bytes};
+        const struct exchange_frame frame = {.job_key = RINGS_JOB_KEY ^ cases[i].job_key_change,
+                                             .step = cases[i].step,
+                                             .view = cases[i].view,
+                                             .phase = cases[i].phase,
+                                             .segment = cases[i].segment,
+                                             .bytes = cases[i].bytes};
         struct lonely lonely;
         set_up_lonely(&lonely, 2000, -1);
         send_frame(&lonely, &frame, 1.0f);

@@ -11,27 +11,28 @@
  *
  * It says everything that both ends must agree on, so that bytes of another job, of an earlier membership or
  * of another step can never be added to this one. */
-#ifndef TRAINER_RING_FRAME_H
-#define TRAINER_RING_FRAME_H
+#ifndef TRAINER_EXCHANGE_FRAME_H
+#define TRAINER_EXCHANGE_FRAME_H
 
 #include "muster/error.h"
 
 #include <stdint.h>
 
-#define RING_FRAME_BYTES 32
+#define EXCHANGE_FRAME_BYTES 32
 
-struct ring_frame {
+struct exchange_frame {
     uint64_t job_key, step;
     uint32_t view, bytes;
     uint16_t phase, segment;
 };
 
-void ring_frame_write(const struct ring_frame *frame, uint8_t ret_wire[static RING_FRAME_BYTES]);
+void exchange_frame_write(const struct exchange_frame *frame, uint8_t ret_wire[static EXCHANGE_FRAME_BYTES]);
 
 /* Read a frame and hold it against the `expected` one. 0: it is that; 1: it is of an older view, and
  * frame->bytes (at most max_bytes) of payload are to be dropped; -EPROTO or -ESTALE (newer view) with a text.
  */
-int ring_frame_read(const uint8_t wire[static RING_FRAME_BYTES], const struct ring_frame *expected,
-                    uint32_t max_bytes, struct ring_frame *ret_frame, struct mst_error *err);
+int exchange_frame_read(const uint8_t wire[static EXCHANGE_FRAME_BYTES],
+                        const struct exchange_frame *expected, uint32_t max_bytes,
+                        struct exchange_frame *ret_frame, struct mst_error *err);
 
 #endif

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "exchange/frame.h"
 #include "helpers.h"
-#include "ring_frame.h"
 
 #define MAX_BYTES 1000
 
-static const struct ring_frame expected = {
+static const struct exchange_frame expected = {
     .job_key = 0x1122334455667788, .step = 41, .view = 3, .bytes = 400, .phase = 2, .segment = 5};
 
 static void writes_the_documented_bytes(void **state)
 {
     (void)state;
-    static const uint8_t bytes[RING_FRAME_BYTES] = {
+    static const uint8_t bytes[EXCHANGE_FRAME_BYTES] = {
         'M', 'S', 'T', 'F', 3, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
         41,  0,   0,   0,   0, 0, 0, 0, 2,    0,    5,    0,    0x90, 1,    0,    0};
-    uint8_t wire[RING_FRAME_BYTES];
-    struct ring_frame frame;
+    uint8_t wire[EXCHANGE_FRAME_BYTES];
+    struct exchange_frame frame;
 
-    ring_frame_write(&expected, wire);
+    exchange_frame_write(&expected, wire);
     assert_memory_equal(wire, bytes, sizeof wire);
-    assert_int_equal(ring_frame_read(wire, &expected, MAX_BYTES, &frame, NULL), 0);
+    assert_int_equal(exchange_frame_read(wire, &expected, MAX_BYTES, &frame, NULL), 0);
     assert_int_equal(frame.bytes, 400);
 }
 
@@ -45,11 +45,11 @@ static void judges_frames_that_are_not_the_expected_one(void **state)
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct mst_error err = MST_ERROR_INIT;
-        struct ring_frame frame = {.bytes = 7};
-        uint8_t wire[RING_FRAME_BYTES];
-        ring_frame_write(&expected, wire);
+        struct exchange_frame frame = {.bytes = 7};
+        uint8_t wire[EXCHANGE_FRAME_BYTES];
+        exchange_frame_write(&expected, wire);
         wire[cases[i].offset] = cases[i].value;
-        assert_int_equal(ring_frame_read(wire, &expected, MAX_BYTES, &frame, &err), cases[i].code);
+        assert_int_equal(exchange_frame_read(wire, &expected, MAX_BYTES, &frame, &err), cases[i].code);
         assert_non_null(strstr(err.text, cases[i].says));
         assert_int_equal(frame.bytes, cases[i].code < 0 ? 7 : 400);
     }
@@ -58,18 +58,18 @@ static void judges_frames_that_are_not_the_expected_one(void **state)
 static void an_older_views_frame_is_dropped_whatever_it_holds_but_not_beyond_the_limit(void **state)
 {
     (void)state;
-    struct ring_frame old = expected, frame;
-    uint8_t wire[RING_FRAME_BYTES];
+    struct exchange_frame old = expected, frame;
+    uint8_t wire[EXCHANGE_FRAME_BYTES];
 
     old.view = 1;
     old.step = 9999;
     old.bytes = MAX_BYTES;
-    ring_frame_write(&old, wire);
-    assert_int_equal(ring_frame_read(wire, &expected, MAX_BYTES, &frame, NULL), 1);
+    exchange_frame_write(&old, wire);
+    assert_int_equal(exchange_frame_read(wire, &expected, MAX_BYTES, &frame, NULL), 1);
     assert_int_equal(frame.bytes, MAX_BYTES);
     old.bytes = MAX_BYTES + 1;
-    ring_frame_write(&old, wire);
-    assert_int_equal(ring_frame_read(wire, &expected, MAX_BYTES, &frame, NULL), -EPROTO);
+    exchange_frame_write(&old, wire);
+    assert_int_equal(exchange_frame_read(wire, &expected, MAX_BYTES, &frame, NULL), -EPROTO);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ring_frame.h"
+#include "frame.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static uint64_t get_u64(const uint8_t *from)
     return le64toh(value);
 }
 
-void ring_frame_write(const struct ring_frame *frame, uint8_t ret_wire[static RING_FRAME_BYTES])
+void exchange_frame_write(const struct exchange_frame *frame, uint8_t ret_wire[static EXCHANGE_FRAME_BYTES])
 {
     memcpy(ret_wire, MAGIC, 4);
     put_u32(ret_wire + 4, frame->view);
@@ -57,10 +57,11 @@ void ring_frame_write(const struct ring_frame *frame, uint8_t ret_wire[static RI
     put_u32(ret_wire + 28, frame->bytes);
 }
 
-int ring_frame_read(const uint8_t wire[static RING_FRAME_BYTES], const struct ring_frame *expected,
-                    uint32_t max_bytes, struct ring_frame *ret_frame, struct mst_error *err)
+int exchange_frame_read(const uint8_t wire[static EXCHANGE_FRAME_BYTES],
+                        const struct exchange_frame *expected, uint32_t max_bytes,
+                        struct exchange_frame *ret_frame, struct mst_error *err)
 {
-    const struct ring_frame frame = {
+    const struct exchange_frame frame = {
         .view = get_u32(wire + 4),
         .job_key = get_u64(wire + 8),
         .step = get_u64(wire + 16),

@@ -14,10 +14,10 @@
  *
  * Segments of a chunk are numbered from its end: backward makes the end of the arena final first. */
 #include "exchange.h"
+#include "frame.h"
 #include "kernels.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
-#include "ring_frame.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -46,7 +46,7 @@ struct ring {
     size_t *pending;        /* by segment number: floats that are not final on this worker yet */
     size_t pending_capacity;
     struct cursor send, receive;
-    uint8_t send_frame[RING_FRAME_BYTES], receive_frame[RING_FRAME_BYTES];
+    uint8_t send_frame[EXCHANGE_FRAME_BYTES], receive_frame[EXCHANGE_FRAME_BYTES];
     size_t drop_bytes;    /* of an older view's payload, still to be read and thrown away */
     bool held;            /* a received segment waits in `arrived` until our own values are final there */
     float *arrived;       /* RING_SEGMENT_FLOATS */
@@ -129,10 +129,10 @@ static bool can_receive(const struct ring *ring)
     return !is_done(ring, &ring->receive) && !ring->held;
 }
 
-static struct ring_frame frame_for(const struct ring *ring, const struct cursor *cursor,
-                                   const struct segment *segment)
+static struct exchange_frame frame_for(const struct ring *ring, const struct cursor *cursor,
+                                       const struct segment *segment)
 {
-    return (struct ring_frame){
+    return (struct exchange_frame){
         .job_key = ring->options.job_key,
         .view = ring->options.view,
         .step = ring->sum.step,
@@ -167,12 +167,13 @@ static int try_send(struct ring *ring, struct mst_error *err)
     int part_count = 0;
 
     if (send->done == 0) {
-        const struct ring_frame frame = frame_for(ring, send, &segment);
-        ring_frame_write(&frame, ring->send_frame);
+        const struct exchange_frame frame = frame_for(ring, send, &segment);
+        exchange_frame_write(&frame, ring->send_frame);
     }
-    if (send->done < RING_FRAME_BYTES)
-        parts[part_count++] = (struct iovec){ring->send_frame + send->done, RING_FRAME_BYTES - send->done};
-    const size_t payload_done = send->done > RING_FRAME_BYTES ? send->done - RING_FRAME_BYTES : 0;
+    if (send->done < EXCHANGE_FRAME_BYTES)
+        parts[part_count++] =
+            (struct iovec){ring->send_frame + send->done, EXCHANGE_FRAME_BYTES - send->done};
+    const size_t payload_done = send->done > EXCHANGE_FRAME_BYTES ? send->done - EXCHANGE_FRAME_BYTES : 0;
     parts[part_count++] = (struct iovec){(uint8_t *)(ring->sum.values + segment.offset) + payload_done,
                                          payload_bytes - payload_done};
 
@@ -184,7 +185,7 @@ static int try_send(struct ring *ring, struct mst_error *err)
         return socket_failure(err, -errno, "send to the next worker");
     send->done += (size_t)n;
     ring->bytes_sent += (uint64_t)n;
-    if (send->done == RING_FRAME_BYTES + payload_bytes)
+    if (send->done == EXCHANGE_FRAME_BYTES + payload_bytes)
         advance(ring, send, 0);
     return 1;
 }
@@ -232,11 +233,11 @@ static int drop_some(struct ring *ring, struct mst_error *err)
 
 static int check_frame(struct ring *ring, const struct segment *segment, struct mst_error *err)
 {
-    const struct ring_frame expected = frame_for(ring, &ring->receive, segment);
-    struct ring_frame frame;
+    const struct exchange_frame expected = frame_for(ring, &ring->receive, segment);
+    struct exchange_frame frame;
 
     const int r =
-        ring_frame_read(ring->receive_frame, &expected, RING_SEGMENT_FLOATS * sizeof(float), &frame, err);
+        exchange_frame_read(ring->receive_frame, &expected, RING_SEGMENT_FLOATS * sizeof(float), &frame, err);
     if (r == 1) {
         ring->drop_bytes = frame.bytes;
         ring->receive.done = 0;
@@ -255,18 +256,18 @@ static int try_receive(struct ring *ring, struct mst_error *err)
     struct cursor *receive = &ring->receive;
     const struct segment segment =
         segment_of(ring, chunk_sent_in(ring, receive->phase + 1), receive->segment);
-    if (receive->done < RING_FRAME_BYTES) {
-        const ssize_t n =
-            receive_some(ring, ring->receive_frame + receive->done, RING_FRAME_BYTES - receive->done, err);
+    if (receive->done < EXCHANGE_FRAME_BYTES) {
+        const ssize_t n = receive_some(ring, ring->receive_frame + receive->done,
+                                       EXCHANGE_FRAME_BYTES - receive->done, err);
         if (n <= 0)
             return (int)n;
         receive->done += (size_t)n;
-        if (receive->done < RING_FRAME_BYTES)
+        if (receive->done < EXCHANGE_FRAME_BYTES)
             return 1;
         const int r = check_frame(ring, &segment, err);
         return r < 0 ? r : 1;
     }
-    const size_t done = receive->done - RING_FRAME_BYTES, wanted = segment.count * sizeof(float);
+    const size_t done = receive->done - EXCHANGE_FRAME_BYTES, wanted = segment.count * sizeof(float);
     float *to = receive->phase < ring->base.world - 1 ? ring->arrived : ring->sum.values + segment.offset;
     const ssize_t n = receive_some(ring, (uint8_t *)to + done, wanted - done, err);
     if (n <= 0)
