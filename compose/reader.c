@@ -4,11 +4,11 @@
 #include "muster/cleanup.h"
 #include "show.h"
 
+#include <search.h>
 #include <string.h>
 #include <yaml.h>
 
 struct anchor {
-    struct anchor *next;
     const char *name;
     struct node *node;
     bool is_whole; /* false while the node it names is still being read */
@@ -18,7 +18,9 @@ struct reader {
     struct compose_arena *arena;
     const char *file;
     yaml_parser_t parser;
-    struct anchor *anchors; /* newest first: a name may be given again */
+    /* The newest of each name, by name: a tree of tsearch(3), which is balanced. A file may hold 100,000 of
+     * them, chosen so that a hash table's would meet in one place. */
+    void *anchors;
     struct mst_error *err;
 };
 
@@ -67,6 +69,11 @@ static struct node *node_new(struct reader *reader, enum node_kind kind, const y
     return node;
 }
 
+static int compare_anchors(const void *a, const void *b)
+{
+    return strcmp(((const struct anchor *)a)->name, ((const struct anchor *)b)->name);
+}
+
 static int anchor_add(struct reader *reader, const yaml_char_t *name, struct node *node,
                       struct anchor **ret_anchor)
 {
@@ -79,25 +86,30 @@ static int anchor_add(struct reader *reader, const yaml_char_t *name, struct nod
     if (!anchor || !anchor->name)
         return fail_memory(reader);
     anchor->node = node;
-    anchor->next = reader->anchors;
-    reader->anchors = anchor;
+    struct anchor **place = tsearch(anchor, &reader->anchors, compare_anchors);
+    if (!place)
+        return fail_memory(reader);
+    *place = anchor; /* a name may be given again */
     *ret_anchor = anchor;
     return 0;
 }
 
+static void keep(void *anchor)
+{
+    (void)anchor; /* it lies in the arena */
+}
+
 static int read_alias(struct reader *reader, const yaml_event_t *event, struct node **ret_node)
 {
-    const char *name = (const char *)event->data.alias.anchor;
+    const struct anchor wanted = {.name = (const char *)event->data.alias.anchor};
     struct compose_place place = place_of(reader, &event->start_mark);
-    for (const struct anchor *anchor = reader->anchors; anchor; anchor = anchor->next) {
-        if (strcmp(anchor->name, name) != 0)
-            continue;
-        if (!anchor->is_whole)
-            return FAIL(reader, place, "alias '*%s' stands inside of what it names", name);
-        *ret_node = anchor->node;
-        return 0;
-    }
-    return FAIL(reader, place, "alias '*%s': no anchor '&%s' stands before it", name, name);
+    struct anchor *const *found = tfind(&wanted, &reader->anchors, compare_anchors);
+    if (!found)
+        return FAIL(reader, place, "alias '*%s': no anchor '&%s' stands before it", wanted.name, wanted.name);
+    if (!(*found)->is_whole)
+        return FAIL(reader, place, "alias '*%s' stands inside of what it names", wanted.name);
+    *ret_node = (*found)->node;
+    return 0;
 }
 
 /* Tags that Go's reader knows; "!!binary", "!!set" and an application's own are errors, since what they ask
@@ -402,6 +414,7 @@ int reader_parse(struct compose_arena *arena, const char *text, size_t text_byte
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, text_bytes);
     int r = read_stream(&reader, &root, &more);
     yaml_parser_delete(&reader.parser);
+    tdestroy(reader.anchors, keep);
     if (r < 0)
         return r;
     *ret_root = root;

@@ -209,6 +209,27 @@ static void a_billion_laughs_are_refused_in_no_time(void **state)
     compose_arena_free(f.arena);
 }
 
+static void many_anchors_are_found_in_no_time(void **state)
+{
+    (void)state;
+    mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(4 << 20);
+    for (int list = 0; list < 10; list++) {
+        assert_int_equal(mst_buf_printf(&text, "k%d: [x", list), 0);
+        for (int i = 0; i < 4900; i++)
+            assert_int_equal(mst_buf_printf(&text, ", &same%d%d x", list, i), 0);
+        /* the first ones: a search through all would come to them last */
+        for (int i = 0; i < 4900; i++)
+            assert_int_equal(mst_buf_printf(&text, ", *same0%d", i), 0);
+        assert_int_equal(mst_buf_append_text(&text, "]\n"), 0);
+    }
+    struct fixture f;
+    const uint64_t start_ns = mst_now_ns();
+    assert_int_equal(read_text(&f, mst_buf_text(&text)), 0);
+    assert_true(mst_ms_since(start_ns) < 2500); /* some 100 ms, but 17 s when each is searched for */
+    assert_int_equal(f.root->count, 10);
+    compose_arena_free(f.arena);
+}
+
 static void merges_that_multiply_are_refused(void **state)
 {
     (void)state;
@@ -249,6 +270,7 @@ int main(void)
         cmocka_unit_test(nesting_has_an_end),
         cmocka_unit_test(aliases_do_not_nest_deeper_than_text_does),
         cmocka_unit_test(a_billion_laughs_are_refused_in_no_time),
+        cmocka_unit_test(many_anchors_are_found_in_no_time),
         cmocka_unit_test(merges_that_multiply_are_refused),
         cmocka_unit_test(a_mapping_of_too_many_keys_is_refused),
     };
