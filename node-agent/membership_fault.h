@@ -6,15 +6,14 @@
 
 enum membership_fault {
     MEMBERSHIP_FAULT_NONE,
-    MEMBERSHIP_FAULT_QUORUM_OFF_BY_ONE,       /* one slot less than a quorum is enough */
-    MEMBERSHIP_FAULT_QUORUM_WITHOUT_TIE_RULE, /* half of the slots are enough, whether the first is among them
-                                               */
-    MEMBERSHIP_FAULT_LOCK_FORGOTTEN,          /* signs a second list under a number */
-    MEMBERSHIP_FAULT_VOW_NOT_SAVED,           /* signs without save_vow() */
+    MEMBERSHIP_FAULT_QUORUM_OFF_BY_ONE, /* one slot less than a quorum is enough */
+    MEMBERSHIP_FAULT_QUORUM_ANY_HALF,   /* half of the slots are enough, whether the first is among them */
+    MEMBERSHIP_FAULT_LOCK_FORGOTTEN,    /* signs a second list under a number */
+    MEMBERSHIP_FAULT_VOW_NOT_SAVED,     /* signs without save_vow() */
     MEMBERSHIP_FAULT_FENCE_MISSING,     /* a proposal or signature of an older number counts for this one */
     MEMBERSHIP_FAULT_SIGNATURE_TOO_FEW, /* holds a view while one signature is missing */
     MEMBERSHIP_FAULT_CLIQUE_DROPPED,    /* names all that it reaches, whether they reach each other */
-    MEMBERSHIP_FAULT_LEAVER_IS_MEMBER,  /* one that leaves is named as a member */
+    MEMBERSHIP_FAULT_LEAVER_COUNTED,    /* one that leaves is named as a member */
     MEMBERSHIP_FAULT_LINEAGE_DROPPED,   /* takes views of another lineage for its own's */
     MEMBERSHIP_FAULT_COUNT
 };
