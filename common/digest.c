@@ -2,8 +2,8 @@
 #include "muster/digest.h"
 
 #include "muster/cleanup.h"
+#include "muster/file.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -60,13 +60,14 @@ int mst_sha256(const void *bytes, size_t count, uint8_t ret_digest[static MST_SH
 int mst_sha256_file(const char *path, uint8_t ret_digest[static MST_SHA256_BYTES], struct mst_error *err)
 {
     mst_cleanup(mst_sha256_release) struct mst_sha256 sha = {0};
-    mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return mst_error_errno(err, -errno, "open '%s'", path);
+    mst_cleanup(mst_closep) int fd = -1;
+    int r = mst_file_open(path, &fd, err);
+    if (r < 0)
+        return r;
     mst_cleanup(mst_freep) char *chunk = malloc(FILE_CHUNK_BYTES);
     if (!chunk)
         return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
-    int r = mst_sha256_init(&sha, err);
+    r = mst_sha256_init(&sha, err);
     while (r == 0) {
         const ssize_t got = read(fd, chunk, FILE_CHUNK_BYTES);
         if (got < 0 && errno == EINTR)

@@ -39,13 +39,45 @@ static int read_rest(int fd, const char *path, struct mst_buf *content, struct m
     }
 }
 
+/* What a path that is no regular file leads to, for people. */
+static const char *kind_text(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFDIR:
+        return "a folder";
+    case S_IFIFO:
+        return "a pipe";
+    case S_IFSOCK:
+        return "a socket";
+    default:
+        return "a device";
+    }
+}
+
+int mst_file_open(const char *path, int *ret_fd, struct mst_error *err)
+{
+    struct stat status;
+    /* O_NONBLOCK: opening a FIFO waits for somebody who writes to it, and a process that waits in open(2) or
+     * read(2) does not hear that it is told to stop. On a regular file it changes nothing. */
+    mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return mst_error_errno(err, -errno, "open '%s'", path);
+    if (!S_ISREG(status.st_mode))
+        return mst_error_set(err, S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL,
+                             "open '%s': expected a file, and it is %s", path, kind_text(status.st_mode));
+    *ret_fd = fd;
+    fd = -1;
+    return 0;
+}
+
 int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err)
 {
-    mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return mst_error_errno(err, -errno, "open '%s'", path);
+    mst_cleanup(mst_closep) int fd = -1;
+    int r = mst_file_open(path, &fd, err);
+    if (r < 0)
+        return r;
     const size_t count_before = ret_content->count;
-    const int r = read_rest(fd, path, ret_content, err);
+    r = read_rest(fd, path, ret_content, err);
     if (r < 0 && ret_content->bytes) {
         ret_content->count = count_before;
         ret_content->bytes[count_before] = '\0';

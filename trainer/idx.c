@@ -2,12 +2,13 @@
 #include "idx.h"
 
 #include "muster/cleanup.h"
+#include "muster/file.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #define IDX_TYPE_U8 0x08
@@ -136,16 +137,17 @@ int trainer_idx_read(const char *path, size_t dims, struct trainer_idx *ret_idx,
 {
     assert(dims >= 1 && dims <= TRAINER_MAX_DIMS + 1);
     struct trainer_idx idx = {0};
+    int fd = -1;
 
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return mst_error_errno(err, -errno, "open '%s'", path);
+    int r = mst_file_open(path, &fd, err);
+    if (r < 0)
+        return r;
     mst_cleanup(gzclosep) gzFile file = gzdopen(fd, "rb"); /* owns fd from here */
     if (!file) {
         (void)close(fd);
         return mst_error_set(err, -ENOMEM, "open '%s': no memory", path);
     }
-    int r = read_header(file, path, dims, &idx, err);
+    r = read_header(file, path, dims, &idx, err);
     if (r >= 0)
         r = read_values(file, path, &idx, err);
     if (r < 0) {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/digest.h"
 #include "test.h"
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 static void a_file_is_read_whole_and_appended(void **state)
 {
@@ -48,6 +51,39 @@ static void what_cannot_be_read_leaves_the_content_as_it_was(void **state)
         assert_non_null(strstr(err.text, cases[c].path));
         assert_string_equal(mst_buf_text(&content), "head");
         assert_int_equal(content.count, 4);
+    }
+}
+
+static void what_is_no_file_is_refused_without_a_wait(void **state)
+{
+    const struct test_folder *folder = *state;
+    char fifo[320], name[320];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    assert_int_equal(mkfifo(test_path(folder, "fifo", fifo), 0600), 0);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", test_path(folder, "socket", name));
+    mst_cleanup(mst_closep) int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
+    const struct {
+        const char *path, *text;
+        int code;
+    } cases[] = {
+        {fifo, "it is a pipe", -EINVAL}, /* nobody writes to it: open(2) alone would wait for ever */
+        {name, "No such device", -ENXIO},
+        {"/dev/zero", "it is a device", -EINVAL},
+        {folder->path, "it is a folder", -EISDIR},
+    };
+    for (size_t c = 0; c < MST_ARRAY_COUNT(cases); c++) {
+        struct mst_error err = MST_ERROR_INIT;
+        uint8_t digest[MST_SHA256_BYTES];
+        int fd = -7;
+        assert_int_equal(mst_file_open(cases[c].path, &fd, &err), cases[c].code);
+        assert_int_equal(fd, -7);
+        assert_non_null(strstr(err.text, cases[c].text));
+        assert_non_null(strstr(err.text, cases[c].path));
+        assert_int_equal(mst_sha256_file(cases[c].path, digest, NULL), cases[c].code);
+        mst_cleanup(mst_buf_release) struct mst_buf content = MST_BUF_INIT(100);
+        assert_int_equal(mst_file_read(cases[c].path, &content, NULL), cases[c].code);
+        assert_int_equal(content.count, 0);
     }
 }
 
@@ -207,6 +243,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_is_read_whole_and_appended, test_folder_setup,
                                         test_folder_teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_leaves_the_content_as_it_was, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_file_is_refused_without_a_wait, test_folder_setup,
                                         test_folder_teardown),
         cmocka_unit_test_setup_teardown(an_atomic_write_replaces_and_leaves_no_other_file, test_folder_setup,
                                         test_folder_teardown),

@@ -9,8 +9,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Read the whole file; its size must stay within ret_content->max_bytes (-EFBIG). Content is appended, and as
- * it was before after an error. */
+/* Open a regular file for reading; the descriptor is the caller's. Never waits: a pipe, socket or device is
+ * -EINVAL, a folder -EISDIR. */
+int mst_file_open(const char *path, int *ret_fd, struct mst_error *err);
+
+/* Read the whole file, opened as above; its size must stay within ret_content->max_bytes (-EFBIG). Content is
+ * appended, and as it was before after an error. */
 int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err);
 
 /* Write to a temporary name beside `path`, fsync, rename over it, fsync the folder. On an error nothing is
