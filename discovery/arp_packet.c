@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arp_packet.h"
 
-#include "big_endian.h"
+#include "muster/big_endian.h"
 
 #include <string.h>
 
@@ -30,15 +30,15 @@ void arp_request_put(uint8_t frame[static ARP_FRAME_BYTES], const uint8_t mac[st
 {
     memset(frame + AT_TO, 0xff, DISCOVERY_MAC_BYTES);
     memcpy(frame + AT_FROM, mac, DISCOVERY_MAC_BYTES);
-    be_put_u16(frame + AT_ETHERTYPE, ETHERTYPE_ARP);
-    be_put_u16(frame + AT_HARDWARE, HARDWARE_ETHERNET);
-    be_put_u16(frame + AT_PROTOCOL, ETHERTYPE_IPV4);
-    be_put_u16(frame + AT_SIZES, SIZES);
-    be_put_u16(frame + AT_OPERATION, OPERATION_REQUEST);
+    mst_be_put_u16(frame + AT_ETHERTYPE, ETHERTYPE_ARP);
+    mst_be_put_u16(frame + AT_HARDWARE, HARDWARE_ETHERNET);
+    mst_be_put_u16(frame + AT_PROTOCOL, ETHERTYPE_IPV4);
+    mst_be_put_u16(frame + AT_SIZES, SIZES);
+    mst_be_put_u16(frame + AT_OPERATION, OPERATION_REQUEST);
     memcpy(frame + AT_SENDER_MAC, mac, DISCOVERY_MAC_BYTES);
-    be_put_u32(frame + AT_SENDER_IPV4, ipv4);
+    mst_be_put_u32(frame + AT_SENDER_IPV4, ipv4);
     memset(frame + AT_TARGET_MAC, 0, DISCOVERY_MAC_BYTES);
-    be_put_u32(frame + AT_TARGET_IPV4, target);
+    mst_be_put_u32(frame + AT_TARGET_IPV4, target);
 }
 
 static bool mac_is_one_machines(const uint8_t *mac)
@@ -52,18 +52,18 @@ bool arp_reply_get(const uint8_t *frame, size_t count, const uint8_t mac[static 
 {
     if (count < ARP_FRAME_BYTES)
         return false;
-    const bool well_formed = be_get_u16(frame + AT_ETHERTYPE) == ETHERTYPE_ARP &&
-                             be_get_u16(frame + AT_HARDWARE) == HARDWARE_ETHERNET &&
-                             be_get_u16(frame + AT_PROTOCOL) == ETHERTYPE_IPV4 &&
-                             be_get_u16(frame + AT_SIZES) == SIZES &&
-                             be_get_u16(frame + AT_OPERATION) == OPERATION_REPLY;
+    const bool well_formed = mst_be_get_u16(frame + AT_ETHERTYPE) == ETHERTYPE_ARP &&
+                             mst_be_get_u16(frame + AT_HARDWARE) == HARDWARE_ETHERNET &&
+                             mst_be_get_u16(frame + AT_PROTOCOL) == ETHERTYPE_IPV4 &&
+                             mst_be_get_u16(frame + AT_SIZES) == SIZES &&
+                             mst_be_get_u16(frame + AT_OPERATION) == OPERATION_REPLY;
     /* The sender's MAC may differ from the frame's: a bridge or VXLAN end that answers for its hosts. */
     const bool to_us = memcmp(frame + AT_TO, mac, DISCOVERY_MAC_BYTES) == 0 &&
                        memcmp(frame + AT_TARGET_MAC, mac, DISCOVERY_MAC_BYTES) == 0 &&
-                       be_get_u32(frame + AT_TARGET_IPV4) == ipv4;
+                       mst_be_get_u32(frame + AT_TARGET_IPV4) == ipv4;
     if (!well_formed || !to_us || !mac_is_one_machines(frame + AT_SENDER_MAC))
         return false;
     memcpy(ret_reply->sender_mac, frame + AT_SENDER_MAC, DISCOVERY_MAC_BYTES);
-    ret_reply->sender_ipv4 = be_get_u32(frame + AT_SENDER_IPV4);
+    ret_reply->sender_ipv4 = mst_be_get_u32(frame + AT_SENDER_IPV4);
     return true;
 }

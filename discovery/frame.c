@@ -2,7 +2,7 @@
 /* Control frames. Header, big-endian: payload length (4), type (2), zero (2), counter (8); then the payload
  * and a MAC over both, HMAC-SHA-256 cut to 16 bytes, under a key of this connection and direction. TCP keeps
  * order, so a counter that is not the next one is an attack or a fault, and ends the connection. */
-#include "big_endian.h"
+#include "muster/big_endian.h"
 #include "muster/hello.h"
 
 #include <assert.h>
@@ -45,10 +45,10 @@ int discovery_frames_pack(struct discovery_frames *frames, uint16_t type, const 
         return mst_error_errno(err, r, "queue a control frame of %zu bytes behind %zu", count, out->count);
 
     uint8_t *frame = (uint8_t *)out->bytes + out->count;
-    be_put_u32(frame + AT_LENGTH, (uint32_t)count);
-    be_put_u16(frame + AT_TYPE, type);
-    be_put_u16(frame + AT_GAP, 0);
-    be_put_u64(frame + AT_COUNTER, frames->send_counter);
+    mst_be_put_u32(frame + AT_LENGTH, (uint32_t)count);
+    mst_be_put_u16(frame + AT_TYPE, type);
+    mst_be_put_u16(frame + AT_GAP, 0);
+    mst_be_put_u64(frame + AT_COUNTER, frames->send_counter);
     if (count > 0)
         memcpy(frame + DISCOVERY_FRAME_HEADER_BYTES, payload, count);
     const size_t signed_bytes = DISCOVERY_FRAME_HEADER_BYTES + count;
@@ -100,10 +100,10 @@ int discovery_frames_next(struct discovery_frames *frames, uint16_t *ret_type, c
 
     /* Length and counter are looked at before their MAC can be: both can only end the connection sooner. */
     const uint8_t *frame = (const uint8_t *)frames->in.bytes + frames->in_done;
-    const size_t payload_bytes = be_get_u32(frame + AT_LENGTH);
+    const size_t payload_bytes = mst_be_get_u32(frame + AT_LENGTH);
     if (payload_bytes > DISCOVERY_FRAME_MAX_BYTES)
         return frames_break(frames, err, "it is longer than allowed");
-    if (be_get_u64(frame + AT_COUNTER) != frames->receive_counter)
+    if (mst_be_get_u64(frame + AT_COUNTER) != frames->receive_counter)
         return frames_break(frames, err, "its counter is not the next one");
     if (waiting < payload_bytes + DISCOVERY_FRAME_OVERHEAD_BYTES)
         return 0;
@@ -119,7 +119,7 @@ int discovery_frames_next(struct discovery_frames *frames, uint16_t *ret_type, c
         return frames_break(frames, err, "its MAC is wrong");
     frames->receive_counter++;
     frames->in_done += signed_bytes + DISCOVERY_FRAME_MAC_BYTES;
-    *ret_type = be_get_u16(frame + AT_TYPE);
+    *ret_type = mst_be_get_u16(frame + AT_TYPE);
     *ret_payload = frame + DISCOVERY_FRAME_HEADER_BYTES;
     *ret_count = payload_bytes;
     return 1;

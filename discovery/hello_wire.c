@@ -32,7 +32,7 @@ static const uint8_t wire_magic[4] = {WIRE_MAGIC_FIRST_BYTE, 's', 't', 'r'};
 static void header_put(uint8_t *message, enum wire_type type, uint8_t flags)
 {
     memcpy(message + AT_MAGIC, wire_magic, sizeof wire_magic);
-    be_put_u16(message + AT_VERSION, DISCOVERY_PROTOCOL_VERSION);
+    mst_be_put_u16(message + AT_VERSION, DISCOVERY_PROTOCOL_VERSION);
     message[AT_TYPE] = (uint8_t)type;
     message[AT_FLAGS] = flags;
 }
@@ -41,7 +41,7 @@ struct wire_header wire_header_get(const uint8_t bytes[static WIRE_HEADER_BYTES]
 {
     return (struct wire_header){
         .magic = memcmp(bytes + AT_MAGIC, wire_magic, sizeof wire_magic) == 0,
-        .version = be_get_u16(bytes + AT_VERSION),
+        .version = mst_be_get_u16(bytes + AT_VERSION),
         .type = bytes[AT_TYPE],
         .flags = bytes[AT_FLAGS],
     };
@@ -77,11 +77,11 @@ void wire_opener_put(uint8_t message[static WIRE_OPENER_BYTES], enum wire_type t
     message[AT_PURPOSE] = (uint8_t)purpose;
     message[AT_ROLE] = (uint8_t)identity->role;
     message[AT_STATE] = identity->state;
-    be_put_u16(message + AT_PORT, identity->port);
-    be_put_u32(message + AT_IPV4, identity->ipv4);
-    be_put_u64(message + AT_VIEW, identity->view);
-    be_put_u64(message + AT_STEP, identity->step);
-    be_put_u64(message + AT_FEATURES, identity->features);
+    mst_be_put_u16(message + AT_PORT, identity->port);
+    mst_be_put_u32(message + AT_IPV4, identity->ipv4);
+    mst_be_put_u64(message + AT_VIEW, identity->view);
+    mst_be_put_u64(message + AT_STEP, identity->step);
+    mst_be_put_u64(message + AT_FEATURES, identity->features);
     memcpy(message + AT_INCARNATION, identity->incarnation, sizeof identity->incarnation);
     memcpy(message + AT_JOB_KEY, identity->job_key, sizeof identity->job_key);
     memcpy(message + AT_NONCE, nonce, DISCOVERY_NONCE_BYTES);
@@ -95,11 +95,11 @@ bool wire_opener_get(const uint8_t message[static WIRE_OPENER_BYTES], struct dis
     struct discovery_identity identity = {
         .role = message[AT_ROLE],
         .state = message[AT_STATE],
-        .port = be_get_u16(message + AT_PORT),
-        .ipv4 = be_get_u32(message + AT_IPV4),
-        .view = be_get_u64(message + AT_VIEW),
-        .step = be_get_u64(message + AT_STEP),
-        .features = be_get_u64(message + AT_FEATURES),
+        .port = mst_be_get_u16(message + AT_PORT),
+        .ipv4 = mst_be_get_u32(message + AT_IPV4),
+        .view = mst_be_get_u64(message + AT_VIEW),
+        .step = mst_be_get_u64(message + AT_STEP),
+        .features = mst_be_get_u64(message + AT_FEATURES),
     };
     memcpy(identity.incarnation, message + AT_INCARNATION, sizeof identity.incarnation);
     memcpy(identity.job_key, message + AT_JOB_KEY, sizeof identity.job_key);

@@ -4,7 +4,7 @@
 #ifndef DISCOVERY_HELLO_WIRE_H
 #define DISCOVERY_HELLO_WIRE_H
 
-#include "big_endian.h"
+#include "muster/big_endian.h"
 #include "muster/hello.h"
 
 #define WIRE_HEADER_BYTES 8 /* magic, version, type, flags */
