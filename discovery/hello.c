@@ -188,24 +188,33 @@ static int hello_start(struct discovery_hello *hello, const struct discovery_sel
     return discovery_identity_check(&self->identity, err);
 }
 
-int discovery_hello_dialer(struct discovery_hello *hello, const struct discovery_self *self,
-                           enum discovery_purpose purpose, uint32_t peer_ipv4, uint16_t peer_port,
-                           struct mst_error *err)
+int discovery_hello_dialer_with(struct discovery_hello *hello, const struct discovery_self *self,
+                                size_t key_index, enum discovery_purpose purpose, uint32_t peer_ipv4,
+                                uint16_t peer_port, struct mst_error *err)
 {
     uint8_t nonce[DISCOVERY_NONCE_BYTES];
+    assert(key_index < self->key_count);
     int r = hello_start(hello, self, true, peer_ipv4, peer_port, err);
+    hello->key_index = key_index;
     if (r == 0)
         r = mst_random(nonce, sizeof nonce, err);
     if (r < 0)
         return hello_broken(hello, r, err);
     hello->session.purpose = purpose;
     wire_opener_put(hello->first, WIRE_OPENER, hello_flags(hello), &self->identity, purpose, nonce);
-    r = mac_opener(&self->keys[0], hello->first, hello->first + WIRE_OPENER_SIGNED_BYTES, err);
+    r = mac_opener(&self->keys[key_index], hello->first, hello->first + WIRE_OPENER_SIGNED_BYTES, err);
     if (r < 0)
         return hello_broken(hello, r, err);
     hello_queue(hello, hello->first, WIRE_OPENER_BYTES);
     hello_expect(hello, STAGE_DIALER_FIRST, 1);
     return 0;
+}
+
+int discovery_hello_dialer(struct discovery_hello *hello, const struct discovery_self *self,
+                           enum discovery_purpose purpose, uint32_t peer_ipv4, uint16_t peer_port,
+                           struct mst_error *err)
+{
+    return discovery_hello_dialer_with(hello, self, 0, purpose, peer_ipv4, peer_port, err);
 }
 
 int discovery_hello_listener(struct discovery_hello *hello, const struct discovery_self *self,

@@ -59,9 +59,11 @@ void discovery_hello_turn_away(int fd, enum discovery_reason reason)
 {
     const uint8_t byte = (uint8_t)reason;
     char scrap[DISCOVERY_HELLO_MESSAGE_BYTES];
+    /* To read first is right for a second reason, too: see io_farewell(). */
+    if (recv(fd, scrap, sizeof scrap, MSG_DONTWAIT) <= 0)
+        return;
     (void)send(fd, &byte, sizeof byte, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)shutdown(fd, SHUT_WR);
-    (void)recv(fd, scrap, sizeof scrap, MSG_DONTWAIT); /* as in io_farewell() */
 }
 
 int discovery_hello_io(struct discovery_hello *hello, int fd, struct mst_error *err)
@@ -113,28 +115,43 @@ int discovery_hello_run(struct discovery_hello *hello, int fd, uint64_t deadline
     }
 }
 
-int discovery_hello_dial(uint32_t ipv4, uint16_t port, const struct discovery_self *self,
-                         enum discovery_purpose purpose, uint64_t deadline_ns, int *ret_fd,
-                         struct discovery_session *ret_session, enum discovery_reason *ret_reason,
-                         struct mst_error *err)
+/* One try with one key. */
+static int dial_with(uint32_t ipv4, uint16_t port, const struct discovery_self *self, size_t key_index,
+                     enum discovery_purpose purpose, uint64_t deadline_ns, int *ret_fd,
+                     struct discovery_session *ret_session, enum discovery_reason *ret_reason,
+                     struct mst_error *err)
 {
     mst_cleanup(discovery_hello_release) struct discovery_hello hello = {0};
     mst_cleanup(mst_closep) int fd = -1;
-    if (ret_reason)
-        *ret_reason = DISCOVERY_REASON_NONE;
-    int r = discovery_hello_dialer(&hello, self, purpose, ipv4, port, err);
+    int r = discovery_hello_dialer_with(&hello, self, key_index, purpose, ipv4, port, err);
     if (r == 0)
         r = mst_tcp_connect(ipv4, port, deadline_ns, &fd, err);
     if (r == 0)
         r = mst_tcp_tune(fd, 0, err);
     if (r == 0)
         r = discovery_hello_run(&hello, fd, deadline_ns, err);
-    if (ret_reason)
-        *ret_reason = hello.reason;
+    *ret_reason = hello.reason;
     if (r < 0)
         return r;
     *ret_session = hello.session;
     *ret_fd = fd;
     fd = -1;
     return 0;
+}
+
+int discovery_hello_dial(uint32_t ipv4, uint16_t port, const struct discovery_self *self,
+                         enum discovery_purpose purpose, uint64_t deadline_ns, int *ret_fd,
+                         struct discovery_session *ret_session, enum discovery_reason *ret_reason,
+                         struct mst_error *err)
+{
+    enum discovery_reason reason = DISCOVERY_REASON_NONE;
+    int r = -EINVAL;
+    for (size_t key = 0; key < self->key_count; key++) {
+        r = dial_with(ipv4, port, self, key, purpose, deadline_ns, ret_fd, ret_session, &reason, err);
+        if (reason != DISCOVERY_REASON_KEY)
+            break;
+    }
+    if (ret_reason)
+        *ret_reason = reason;
+    return r;
 }

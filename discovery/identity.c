@@ -52,9 +52,51 @@ int discovery_key_read(const char *path, struct discovery_key *ret_key, struct m
     return r;
 }
 
+int discovery_keys_read(struct discovery_self *self, const char *path, const char *old_path,
+                        struct mst_error *err)
+{
+    int r = discovery_key_read(path, &self->keys[0], err);
+    self->key_count = 1;
+    if (r < 0 || !old_path)
+        return r;
+    r = discovery_key_read(old_path, &self->keys[1], err);
+    if (r < 0)
+        return mst_error_wrap(err, r, "old key");
+    if (self->keys[0].count == self->keys[1].count &&
+        memcmp(self->keys[0].bytes, self->keys[1].bytes, self->keys[0].count) == 0)
+        discovery_key_forget(&self->keys[1]);
+    else
+        self->key_count = 2;
+    return 0;
+}
+
 void discovery_key_forget(struct discovery_key *key)
 {
     mst_forget(key, sizeof *key);
+}
+
+const char *discovery_state_text(uint8_t state)
+{
+    static const char *const texts[] = {
+        [DISCOVERY_STATE_UNKNOWN] = "unknown",       [DISCOVERY_STATE_LOOKING] = "looking",
+        [DISCOVERY_STATE_FORMING] = "forming",       [DISCOVERY_STATE_RUNNING] = "running",
+        [DISCOVERY_STATE_CHANGING] = "changing",     [DISCOVERY_STATE_PAUSED] = "paused",
+        [DISCOVERY_STATE_LEAVING] = "leaving",       [DISCOVERY_STATE_DONE] = "done",
+        [DISCOVERY_STATE_COLLECTING] = "collecting",
+    };
+    return state < MST_ARRAY_COUNT(texts) ? texts[state] : "unknown";
+}
+
+const char *discovery_role_text(enum discovery_role role)
+{
+    static const char *const texts[] = {
+        [DISCOVERY_ROLE_WORKER] = "worker",
+        [DISCOVERY_ROLE_COLLECTOR] = "collector",
+        [DISCOVERY_ROLE_LAUNCH] = "launch",
+        [DISCOVERY_ROLE_PROBE] = "probe",
+    };
+    const bool known = (size_t)role < MST_ARRAY_COUNT(texts) && texts[role];
+    return known ? texts[role] : "unknown";
 }
 
 const char *discovery_reason_text(enum discovery_reason reason)

@@ -188,6 +188,73 @@ static void a_full_listener_turns_away_with_one_byte(void **state)
     }
     assert_true(discovery_reason_may_pass(hello.reason));
     (void)close(fds[0]);
+
+    /* No reply is larger than what it answers: whoever said nothing is told nothing. */
+    char byte;
+    assert_int_equal(mst_socket_pair(fds, NULL), 0);
+    discovery_hello_turn_away(fds[1], DISCOVERY_REASON_FULL);
+    (void)close(fds[1]);
+    assert_int_equal(recv(fds[0], &byte, 1, 0), 0);
+    (void)close(fds[0]);
+}
+
+/* A listener that takes one connection after another until one of them is through. */
+static void *serve_until_done(void *context)
+{
+    struct server *server = context;
+    const uint64_t deadline_ns = mst_now_ns() + 5 * MST_NS_PER_S;
+    for (server->result = -1; server->result != 0;) {
+        if (mst_wait_fd(server->listen_fd, POLLIN, deadline_ns) < 0)
+            return NULL;
+        mst_cleanup(mst_closep) int fd = mst_tcp_accept(server->listen_fd, NULL, NULL);
+        if (fd < 0)
+            return NULL; /* shut down: the dialer has given up */
+        server->result = discovery_hello_listener(&server->hello, &server->self, NULL, NULL, 1, 1, NULL);
+        if (server->result == 0)
+            server->result = discovery_hello_run(&server->hello, fd, deadline_ns, NULL);
+    }
+    return NULL;
+}
+
+/* Which keys a side holds in the course of a change from `o` to `n`, in the order in which they are tried. */
+static struct discovery_self self_with_keys(uint8_t id, const char *keys)
+{
+    struct discovery_self self = make_self("w", id, (uint8_t)keys[0]);
+    self.key_count = strlen(keys);
+    self.keys[1] = self.keys[0];
+    if (keys[1])
+        memset(self.keys[1].bytes, keys[1], self.keys[1].count);
+    return self;
+}
+
+static void while_a_key_is_replaced_all_talk_but_the_first_and_the_last(void **state)
+{
+    (void)state;
+    static const char *const holdings[] = {"o", "on", "no", "n"};
+    for (size_t d = 0; d < MST_ARRAY_COUNT(holdings); d++) {
+        for (size_t l = 0; l < MST_ARRAY_COUNT(holdings); l++) {
+            const struct discovery_self self = self_with_keys(1, holdings[d]);
+            struct server server = {.self = self_with_keys(2, holdings[l])};
+            const bool shared = strpbrk(holdings[d], holdings[l]) != NULL;
+            struct discovery_session session = {0};
+            enum discovery_reason reason = 99;
+            mst_cleanup(mst_closep) int fd = -1;
+            pthread_t thread;
+            uint16_t port;
+            assert_int_equal(mst_tcp_listen(LOOPBACK, 0, 4, &server.listen_fd, &port, NULL), 0);
+            assert_int_equal(pthread_create(&thread, NULL, serve_until_done, &server), 0);
+            const int r = discovery_hello_dial(LOOPBACK, port, &self, DISCOVERY_PURPOSE_CONTROL,
+                                               mst_now_ns() + 5 * MST_NS_PER_S, &fd, &session, &reason, NULL);
+            (void)shutdown(server.listen_fd, SHUT_RDWR);
+            assert_int_equal(pthread_join(thread, NULL), 0);
+            (void)close(server.listen_fd);
+            assert_int_equal(r, shared ? 0 : -EACCES);
+            assert_int_equal(reason, shared ? DISCOVERY_REASON_NONE : DISCOVERY_REASON_KEY);
+            assert_int_equal(server.result == 0, shared);
+            if (shared)
+                assert_memory_equal(session.key, server.hello.session.key, sizeof session.key);
+        }
+    }
 }
 
 int main(void)
@@ -200,6 +267,7 @@ int main(void)
         cmocka_unit_test(both_sides_run_in_one_poll_loop),
         cmocka_unit_test(a_peer_that_closes_is_told_from_one_that_is_slow),
         cmocka_unit_test(a_full_listener_turns_away_with_one_byte),
+        cmocka_unit_test(while_a_key_is_replaced_all_talk_but_the_first_and_the_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,50 @@ static void a_key_file_is_read_whole_and_within_its_limits(void **state)
     assert_int_equal(discovery_key_read(path, &key, NULL), -ENOENT);
 }
 
+static void the_key_that_is_replaced_is_read_beside_the_new_one(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/muster-test-key-XXXXXX", old_path[] = "/tmp/muster-test-old-XXXXXX";
+    char bytes[64] = "0123456789abcdef0123456789abcdef";
+    mst_cleanup(mst_closep) int fd = mkstemp(path), old_fd = mkstemp(old_path);
+    struct discovery_self self = {0};
+    struct mst_error err = MST_ERROR_INIT;
+    assert_true(fd >= 0 && old_fd >= 0);
+    assert_int_equal(mst_file_write_atomic(path, bytes, 33, 0600, NULL), 0);
+    assert_int_equal(discovery_keys_read(&self, path, NULL, NULL), 0);
+    assert_int_equal(self.key_count, 1);
+
+    assert_int_equal(mst_file_write_atomic(old_path, bytes, 33, 0600, NULL), 0);
+    assert_int_equal(discovery_keys_read(&self, path, old_path, NULL), 0);
+    assert_int_equal(self.key_count, 1); /* the change has not begun, or is over */
+    assert_int_equal(self.keys[1].count, 0);
+
+    assert_int_equal(mst_file_write_atomic(old_path, bytes, 34, 0600, NULL), 0);
+    assert_int_equal(discovery_keys_read(&self, path, old_path, NULL), 0);
+    assert_int_equal(self.key_count, 2);
+    assert_int_equal(self.keys[0].count, 33);
+    assert_int_equal(self.keys[1].count, 34);
+
+    assert_int_equal(mst_file_write_atomic(old_path, bytes, 3, 0600, NULL), 0);
+    assert_int_equal(discovery_keys_read(&self, path, old_path, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "old key"));
+    assert_non_null(strstr(err.text, old_path));
+    (void)unlink(path);
+    (void)unlink(old_path);
+    assert_int_equal(discovery_keys_read(&self, path, old_path, NULL), -ENOENT);
+}
+
+static void states_and_roles_have_words_whatever_comes(void **state)
+{
+    (void)state;
+    assert_string_equal(discovery_state_text(DISCOVERY_STATE_RUNNING), "running");
+    assert_string_equal(discovery_state_text(DISCOVERY_STATE_COLLECTING), "collecting");
+    assert_string_equal(discovery_state_text(200), "unknown");
+    assert_string_equal(discovery_role_text(DISCOVERY_ROLE_WORKER), "worker");
+    assert_string_equal(discovery_role_text(0), "unknown");
+    assert_string_equal(discovery_role_text(77), "unknown");
+}
+
 static void every_reason_has_its_own_words(void **state)
 {
     (void)state;
@@ -100,6 +144,8 @@ int main(void)
         cmocka_unit_test(a_name_that_fills_its_field_has_no_end_and_is_refused),
         cmocka_unit_test(a_worker_needs_an_address_and_a_probe_does_not),
         cmocka_unit_test(a_key_file_is_read_whole_and_within_its_limits),
+        cmocka_unit_test(the_key_that_is_replaced_is_read_beside_the_new_one),
+        cmocka_unit_test(states_and_roles_have_words_whatever_comes),
         cmocka_unit_test(every_reason_has_its_own_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,21 @@ enum discovery_role {
     DISCOVERY_ROLE_PROBE = 4,  /* scan and health: looks, and never becomes a member */
 };
 
+/* What an agent is at, as its identity says. */
+enum discovery_state {
+    DISCOVERY_STATE_UNKNOWN = 0,
+    DISCOVERY_STATE_LOOKING = 1,    /* for the network that the others are on */
+    DISCOVERY_STATE_FORMING = 2,    /* for the other workers, before the first view */
+    DISCOVERY_STATE_RUNNING = 3,    /* in a view */
+    DISCOVERY_STATE_CHANGING = 4,   /* from one view to the next */
+    DISCOVERY_STATE_PAUSED = 5,     /* too few are left for a view */
+    DISCOVERY_STATE_LEAVING = 6,    /* it was told to stop */
+    DISCOVERY_STATE_DONE = 7,       /* the job is complete */
+    DISCOVERY_STATE_COLLECTING = 8, /* a collector */
+};
+const char *discovery_state_text(uint8_t state); /* "running" and the like; "unknown" for all others */
+const char *discovery_role_text(enum discovery_role role); /* "worker" and the like; "unknown" */
+
 /* What a connection will carry once the hello is done. */
 enum discovery_purpose {
     DISCOVERY_PURPOSE_HELLO = 1, /* nothing more: the identities were all that was wanted */
@@ -82,7 +97,7 @@ struct discovery_identity {
     enum discovery_role role;
     uint32_t ipv4; /* where its own listener is, host byte order; 0 when it has none (a probe) */
     uint16_t port;
-    uint8_t state;                     /* the agent's own enum, opaque here */
+    uint8_t state;                     /* enum discovery_state */
     uint64_t view;                     /* the last view committed, 0: none yet */
     uint64_t step;                     /* state is "after this step" */
     uint64_t features;                 /* protocol features, bit by bit; unknown bits are ignored */
@@ -105,9 +120,13 @@ void discovery_key_forget(struct discovery_key *key); /* overwrites; usable with
 /* What one side brings to its hellos. Borrowed by them until they are done. */
 struct discovery_self {
     struct discovery_identity identity;
-    struct discovery_key keys[DISCOVERY_KEYS_MAX]; /* a dialer uses the first, a listener takes any */
+    struct discovery_key keys[DISCOVERY_KEYS_MAX]; /* a dialer tries the first, a listener takes any */
     size_t key_count;                              /* at least 1 */
 };
+
+/* Read the key, and the one that it replaces (NULL: none; the same bytes count once), into self->keys. */
+int discovery_keys_read(struct discovery_self *self, const char *path, const char *old_path,
+                        struct mst_error *err);
 
 /* What a finished hello leaves. */
 struct discovery_session {
@@ -155,6 +174,11 @@ struct discovery_hello {
 int discovery_hello_dialer(struct discovery_hello *hello, const struct discovery_self *self,
                            enum discovery_purpose purpose, uint32_t peer_ipv4, uint16_t peer_port,
                            struct mst_error *err);
+/* The same with another of self's keys than the first: the next one after a DISCOVERY_REASON_KEY, while a key
+ * is being replaced. That reason is a stranger's word, but leads to no more than a key that is good. */
+int discovery_hello_dialer_with(struct discovery_hello *hello, const struct discovery_self *self,
+                                size_t key_index, enum discovery_purpose purpose, uint32_t peer_ipv4,
+                                uint16_t peer_port, struct mst_error *err);
 int discovery_hello_listener(struct discovery_hello *hello, const struct discovery_self *self,
                              discovery_hello_verdict *verdict, void *verdict_context, uint32_t peer_ipv4,
                              uint16_t peer_port, struct mst_error *err);
@@ -179,12 +203,13 @@ void discovery_hello_sent(struct discovery_hello *hello, size_t count);
 int discovery_hello_io(struct discovery_hello *hello, int fd, struct mst_error *err);
 short discovery_hello_events(const struct discovery_hello *hello); /* POLLIN, POLLOUT */
 
-/* Turn a connection away before any hello, for a reason of the first group (DISCOVERY_REASON_FULL). The
- * caller closes the socket. */
+/* Turn a connection away before any hello, for a reason of the first group (DISCOVERY_REASON_FULL): one byte,
+ * and to those only who have said something. The caller closes the socket. */
 void discovery_hello_turn_away(int fd, enum discovery_reason reason);
 
-/* Blocking: connect, say hello, return the non-blocking socket and the session; -ETIMEDOUT at the deadline.
- * *ret_reason (may be NULL) is set on failures too: NONE when the fault lay below the hello (nobody there).
+/* Blocking: connect, say hello (with the second key where the first is refused), return the non-blocking
+ * socket and the session; -ETIMEDOUT at the deadline. *ret_reason (may be NULL) is set on failures too: NONE
+ * when the fault lay below the hello (nobody there).
  */
 int discovery_hello_dial(uint32_t ipv4, uint16_t port, const struct discovery_self *self,
                          enum discovery_purpose purpose, uint64_t deadline_ns, int *ret_fd,
