@@ -86,9 +86,10 @@ static int on_event_bytes(void *context, const void *bytes, size_t count, struct
     return engine_lines_feed(&follow->lines, bytes, count, on_event_line, follow, err);
 }
 
-static void on_events_end(void *context, int code, const struct mst_error *err)
+static void on_events_end(void *context, int code, int status, const struct mst_error *err)
 {
     struct follow *follow = context;
+    (void)status;
     follow->has_events = false;
     follow->was_cut_off = true;
     follow->roster->needs_list = true;
@@ -190,12 +191,13 @@ static void take_inspect(struct follow *follow, const struct follow_ask *ask)
     }
 }
 
-static void on_reply_end(void *context, int code, const struct mst_error *err)
+static void on_reply_end(void *context, int code, int status, const struct mst_error *err)
 {
     struct follow_ask *ask = context;
     struct follow *follow = ask->follow;
     struct mst_error list_error = MST_ERROR_INIT;
     const bool is_list = !*ask->wish.id;
+    (void)status;
     ask->is_busy = false;
     if (code == 0 && is_list)
         code = take_list(follow, &ask->reply, &list_error);

@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logfollow.h"
 
+#include "logsource.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
-#include "taskstate.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define OVERLAP_S       10 /* read again after a reconnect: logs of several nodes arrive out of order */
 #define RETRY_FIRST_MS  250
 #define RETRY_MAX_MS    5000
-#define SOURCES_MAX     4096 /* tasks times streams of one service */
+#define SILENT_TRIES    1 /* an engine that is restarted cuts all logs once; then it should be there again */
 #define PATH_MAX_BYTES  1024
 #define QUERY_MAX_BYTES 1024
-
-/* The newest message of one task's stdout or stderr: each of them is in order. */
-struct source {
-    char task_id[64];
-    char timestamp[LOGFOLLOW_TIMESTAMP_BYTES];
-    unsigned stream;
-};
 
 struct service_log {
     struct logfollow *follow;
@@ -28,11 +20,9 @@ struct service_log {
     struct engine_stream *stream; /* NULL: ended */
     struct engine_frames frames;
     struct engine_lines lines;
-    struct source *sources;
-    size_t source_count;
-    char newest[LOGFOLLOW_TIMESTAMP_BYTES];
-    uint64_t retry_ns; /* when to open again; 0: not at all */
-    unsigned retry_ms;
+    struct logsources sources;
+    uint64_t retry_ns;           /* when to open again; 0: not at all */
+    unsigned retry_ms, failures; /* since the last message */
     bool is_tty;
     struct service_log *next;
 };
@@ -43,7 +33,8 @@ struct logfollow {
     log_message_fn *on_message;
     void *context;
     struct service_log *first;
-    int code; /* of the first failure that ends it all */
+    bool has_warned; /* of logs that cannot be read, since the last message */
+    int code;        /* of the first failure that ends it all */
     struct mst_error error;
 };
 
@@ -67,7 +58,7 @@ int log_message_parse(char *line, size_t count, struct log_message *ret_message,
     char *end = details ? memchr(details, ' ', count - (size_t)(details - line)) : NULL;
     const char *task_id, *node_id;
 
-    if (!end || (size_t)(space - line) >= LOGFOLLOW_TIMESTAMP_BYTES || (size_t)(space - line) < 20 ||
+    if (!end || (size_t)(space - line) >= LOGSOURCE_TIMESTAMP_BYTES || (size_t)(space - line) < 20 ||
         strncmp(details, "com.docker.swarm.", 17) != 0)
         return mst_error_set(err, -EPROTO, "service log: a line without time and task: %.80s", line);
     *space = *end = '\0';
@@ -87,32 +78,56 @@ int log_message_parse(char *line, size_t count, struct log_message *ret_message,
     return 0;
 }
 
-static struct source *find_source(struct service_log *log, const char *task_id, unsigned stream)
+/* Hand a message on; the first refusal ends it all. */
+static int deliver(struct service_log *log, struct log_message *message, struct mst_error *err)
 {
-    struct source *sources;
+    struct logfollow *follow = log->follow;
+    int r;
 
-    for (size_t i = 0; i < log->source_count; i++) {
-        if (log->sources[i].stream == stream && strcmp(log->sources[i].task_id, task_id) == 0)
-            return &log->sources[i];
+    log->retry_ms = RETRY_FIRST_MS;
+    log->failures = 0;
+    follow->has_warned = false;
+    message->service = log->name;
+    r = follow->on_message(follow->context, message, err);
+    if (r < 0 && follow->code == 0) {
+        follow->code = r;
+        follow->error = err ? *err : (struct mst_error)MST_ERROR_INIT;
     }
-    if (log->source_count >= SOURCES_MAX)
-        return NULL;
-    sources = reallocarray(log->sources, log->source_count + 1, sizeof *sources);
-    if (!sources)
-        return NULL;
-    log->sources = sources;
-    sources[log->source_count] = (struct source){.stream = stream};
-    (void)snprintf(sources[log->source_count].task_id, sizeof sources->task_id, "%s", task_id);
-    return &sources[log->source_count++];
+    return r;
+}
+
+/* What there is of a line: `has_end` when its end is in. */
+static int take_part(struct service_log *log, struct log_message *message, bool has_end,
+                     struct mst_error *err)
+{
+    struct logsource *source = logsources_find(&log->sources, message->task_id, message->stream);
+    const bool is_in_parts = source && (source->begun_at[0] != '\0' || !has_end);
+    int r;
+
+    if (!source)
+        return 0;
+    if (is_in_parts) {
+        r = logsource_join(source, message->timestamp, message->text, message->count, has_end);
+        if (r < 0)
+            return mst_error_set(err, r, "log of service '%s': no memory", log->name);
+        if (r == 0)
+            return 0;
+        message->timestamp = source->begun_at;
+        message->text = mst_buf_text(&source->begun);
+        message->count = source->begun.count;
+    }
+    r = logsource_take(source, message->timestamp, message->text, message->count) ? deliver(log, message, err)
+                                                                                  : 0;
+    logsource_ended(source);
+    return r;
 }
 
 static int take_message(struct service_log *log, unsigned stream, const char *bytes, size_t count,
                         struct mst_error *err)
 {
     mst_cleanup(mst_freep) char *line = malloc(count + 1);
+    const bool has_end = log->is_tty || (count > 0 && bytes[count - 1] == '\n');
     struct log_message message;
-    struct source *source;
-    int r;
 
     if (!line)
         return mst_error_set(err, -ENOMEM, "log of service '%s': no memory", log->name);
@@ -122,21 +137,8 @@ static int take_message(struct service_log *log, unsigned stream, const char *by
     line[count] = '\0';
     if (log_message_parse(line, count, &message, NULL) < 0)
         return 0; /* the engine itself puts in a line now and then ("incomplete log stream: ...") */
-    source = find_source(log, message.task_id, stream);
-    if (!source || strcmp(message.timestamp, source->timestamp) <= 0)
-        return 0; /* seen before the connection was lost */
-    (void)snprintf(source->timestamp, sizeof source->timestamp, "%s", message.timestamp);
-    if (strcmp(message.timestamp, log->newest) > 0)
-        (void)snprintf(log->newest, sizeof log->newest, "%s", message.timestamp);
-    log->retry_ms = RETRY_FIRST_MS;
-    message.service = log->name;
     message.stream = stream;
-    r = log->follow->on_message(log->follow->context, &message, err);
-    if (r < 0 && log->follow->code == 0) {
-        log->follow->code = r;
-        log->follow->error = err ? *err : (struct mst_error)MST_ERROR_INIT;
-    }
-    return r;
+    return take_part(log, &message, has_end, err);
 }
 
 static int on_frame(void *context, unsigned stream, const char *bytes, size_t count, struct mst_error *err)
@@ -157,7 +159,27 @@ static int on_bytes(void *context, const void *bytes, size_t count, struct mst_e
                        : engine_frames_feed(&log->frames, bytes, count, on_frame, log, err);
 }
 
-static void on_end(void *context, int code, const struct mst_error *err)
+/* One line for all logs: they fail together. */
+static void warn(struct service_log *log, const struct mst_error *err)
+{
+    if (++log->failures <= SILENT_TRIES || log->follow->has_warned)
+        return;
+    log->follow->has_warned = true;
+    report_line(&log->follow->session->report, "warning: %s; trying again", err->text);
+}
+
+/* Lines whose end never came, of tasks that were killed. */
+static void deliver_rest(struct service_log *log)
+{
+    for (size_t i = 0; i < log->sources.count; i++) {
+        struct logsource *source = &log->sources.items[i];
+        struct log_message message = {.task_id = source->task_id, .node_id = "", .stream = source->stream};
+        if (source->begun_at[0] != '\0')
+            (void)take_part(log, &message, true, NULL);
+    }
+}
+
+static void on_end(void *context, int code, int status, const struct mst_error *err)
 {
     struct service_log *log = context;
     struct logfollow *follow = log->follow;
@@ -165,26 +187,33 @@ static void on_end(void *context, int code, const struct mst_error *err)
     log->stream = NULL;
     if (follow->code < 0)
         return; /* it was stopped from our side */
-    if (follow->options.follow && !(code == -EREMOTEIO && strstr(err->text, ": 404 "))) {
-        log->retry_ns = mst_now_ns() + log->retry_ms * MST_NS_PER_MS;
-        log->retry_ms = log->retry_ms * 2 < RETRY_MAX_MS ? log->retry_ms * 2 : RETRY_MAX_MS;
+    if (!follow->options.follow && code >= 0) {
+        deliver_rest(log);
         return;
     }
-    if (code < 0 && !follow->options.follow) { /* a removed service ends what is followed in peace */
+    if (!follow->options.follow) {
         follow->code = code;
         follow->error = *err;
+        return;
     }
+    if (status == 404)
+        return; /* a removed service ends what is followed in peace */
+    if (code < 0)
+        warn(log, err);
+    log->retry_ns = mst_now_ns() + log->retry_ms * MST_NS_PER_MS;
+    log->retry_ms = log->retry_ms * 2 < RETRY_MAX_MS ? log->retry_ms * 2 : RETRY_MAX_MS;
 }
 
 static int log_query(const struct service_log *log, struct mst_buf *query)
 {
     const struct logfollow_options *options = &log->follow->options;
+    const double since_s = logsources_since_s(&log->sources);
     char since[32];
-    int r =
-        mst_buf_printf(query, "stdout=1&stderr=1&timestamps=1&details=1&follow=%d", options->follow ? 1 : 0);
+    int r = mst_buf_printf(query, "stdout=1&stderr=%d&timestamps=1&details=1&follow=%d",
+                           options->stdout_only ? 0 : 1, options->follow ? 1 : 0);
 
-    if (log->newest[0] != '\0') {
-        (void)snprintf(since, sizeof since, "%.3f", taskstate_time_s(log->newest) - OVERLAP_S);
+    if (since_s > 0) {
+        (void)snprintf(since, sizeof since, "%.3f", since_s);
         return r < 0 ? r : engine_query_add(query, "since", since);
     }
     if (r >= 0)
@@ -213,6 +242,7 @@ static int open_log(struct service_log *log, struct mst_error *err)
     engine_lines_release(&log->lines);
     log->frames = (struct engine_frames)ENGINE_FRAMES_INIT;
     log->lines = (struct engine_lines)ENGINE_LINES_INIT;
+    logsources_read_again(&log->sources);
     log->retry_ns = 0;
     return engine_stream_open(follow->session->streams, &call, on_bytes, on_end, log, &log->stream, err);
 }
@@ -242,7 +272,7 @@ void logfollow_free(struct logfollow *follow)
             engine_stream_close(log->stream);
         engine_frames_release(&log->frames);
         engine_lines_release(&log->lines);
-        free(log->sources);
+        logsources_release(&log->sources);
         free(log);
     }
     free(follow);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Service logs of any number of services, message by message, over lost connections: a stream that ends is
- * opened again from a little before its last message, and what was seen already is dropped. */
+ * opened again from a little before its last message, and what was seen already is dropped. What goes on
+ * failing is told once, on the session's report. */
 #ifndef SWARM_LOGFOLLOW_H
 #define SWARM_LOGFOLLOW_H
 
 #include "session.h"
 
-#define LOGFOLLOW_TIMESTAMP_BYTES 40
-
 struct log_message {
     const char *service; /* name */
     const char *task_id, *node_id;
-    const char *timestamp; /* RFC 3339 in UTC with nanoseconds: text order is time order */
-    const char *text;      /* without the line end; ends with a NUL */
+    const char *timestamp; /* RFC 3339 in UTC with nanoseconds: text order is time order, on one node */
+    const char *text;      /* a whole line, however docker cut it, without the line end; ends with a NUL */
     size_t count;
     unsigned stream; /* 1 stdout, 2 stderr */
 };
@@ -24,7 +23,8 @@ int log_message_parse(char *line, size_t count, struct log_message *ret_message,
 typedef int log_message_fn(void *context, const struct log_message *message, struct mst_error *err);
 
 struct logfollow_options {
-    bool follow;       /* keep on; without, each log is read once */
+    bool follow; /* keep on; without, each log is read once */
+    bool stdout_only;
     const char *tail;  /* "100", "all"; NULL: all */
     const char *since; /* unix seconds as text; NULL: all */
 };

@@ -120,7 +120,7 @@ static void finish(struct engine_stream *stream, CURLcode curl_code)
         code = transfer_refused(stream->transfer.label, status, json, &error);
     }
     engine_stream_close(stream);
-    on_end(context, code, &error);
+    on_end(context, code, status, &error);
 }
 
 static unsigned count_deliveries(const struct engine_streams *streams)
@@ -193,10 +193,11 @@ static int pass_on(void *context, const void *bytes, size_t count, struct mst_er
     return sink->on_bytes(sink->context, bytes, count, err);
 }
 
-static void remember_end(void *context, int code, const struct mst_error *err)
+static void remember_end(void *context, int code, int status, const struct mst_error *err)
 {
     struct download_sink *sink = context;
 
+    (void)status;
     sink->result = (struct download){.code = code, .has_ended = true, .error = *err};
 }
 

@@ -221,7 +221,7 @@ static void no_write_is_begun_after_a_cancel(void **state)
 struct taken {
     char text[4096];
     size_t count;
-    int end_code;
+    int end_code, status;
     bool has_ended;
     int stop_with;
 };
@@ -238,12 +238,13 @@ static int take_bytes(void *context, const void *bytes, size_t count, struct mst
     return 0;
 }
 
-static void take_end(void *context, int code, const struct mst_error *err)
+static void take_end(void *context, int code, int status, const struct mst_error *err)
 {
     struct taken *taken = context;
 
     (void)err;
     taken->end_code = code;
+    taken->status = status;
     taken->has_ended = true;
 }
 
@@ -284,6 +285,8 @@ static void several_streams_run_in_one_thread(void **state)
     assert_memory_equal(a.text, "hello", 5);
     assert_memory_equal(b.text, "you", 3);
     assert_int_equal(missing.end_code, -EREMOTEIO);
+    assert_int_equal(missing.status, 404);
+    assert_int_equal(b.status, 200);
     assert_int_equal(missing.count, 0);
     assert_int_equal(stopped.end_code, -ENOSPC);
     engine_streams_free(streams);

@@ -11,6 +11,9 @@ struct bench {
     struct fake_engine *fake;
     struct session session;
     struct logfollow *follow;
+    FILE *report; /* takes the session's */
+    char *told;
+    size_t told_bytes;
     char seen[1024]; /* "t1:one|t2:two|" */
     int stop_with;
 };
@@ -30,6 +33,10 @@ static void open_bench(struct bench *bench, struct fake_rule *rules, size_t rule
 
     *bench = (struct bench){.fake = fake_engine_start(rules, rule_count)};
     assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), -1, NULL), 0);
+    bench->report = open_memstream(&bench->told, &bench->told_bytes);
+    assert_non_null(bench->report);
+    bench->session.report.stream = bench->report;
+    bench->session.report.is_terminal = false;
     assert_int_equal(logfollow_new(&bench->session, &options, take, bench, &bench->follow, NULL), 0);
 }
 
@@ -37,21 +44,32 @@ static void close_bench(struct bench *bench)
 {
     logfollow_free(bench->follow);
     session_close(&bench->session);
+    (void)fclose(bench->report);
+    free(bench->told);
     fake_engine_stop(bench->fake);
 }
 
-static void add_frame(struct mst_buf *log, unsigned char stream, const char *time, const char *task,
-                      const char *text)
+static void add_part(struct mst_buf *log, unsigned char stream, const char *time, const char *task,
+                     const char *text)
 {
     mst_cleanup(mst_buf_release) struct mst_buf line = MST_BUF_INIT(4096);
     unsigned char header[8] = {stream};
 
     assert_int_equal(
-        mst_buf_printf(&line, "2026-01-01T00:00:%s.000000000Z" DETAILS "%s %s\n", time, task, text), 0);
+        mst_buf_printf(&line, "2026-01-01T00:00:%s.000000000Z" DETAILS "%s %s", time, task, text), 0);
     header[6] = (unsigned char)(line.count >> 8);
     header[7] = (unsigned char)line.count;
     assert_int_equal(mst_buf_append(log, header, sizeof header), 0);
     assert_int_equal(mst_buf_append(log, line.bytes, line.count), 0);
+}
+
+static void add_frame(struct mst_buf *log, unsigned char stream, const char *time, const char *task,
+                      const char *text)
+{
+    char line[128];
+
+    (void)snprintf(line, sizeof line, "%s\n", text);
+    add_part(log, stream, time, task, line);
 }
 
 /* Rounds until `requests` logs were asked for, or the follower ends. */
@@ -105,6 +123,70 @@ static void a_log_that_is_cut_or_refused_is_tried_again(void **state)
     assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
     assert_int_equal(follow_until(&bench, 4), 0);
     assert_string_equal(bench.seen, "t1:one|");
+    close_bench(&bench);
+}
+
+static void no_line_is_lost_where_a_clock_goes_back(void **state)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct bench bench;
+
+    (void)state;
+    add_frame(&log, 1, "50", "t1", "one");
+    add_frame(&log, 1, "20", "t1", "two");
+    add_frame(&log, 1, "21", "t1", "three");
+    add_frame(&log, 1, "21", "t1", "three again");
+    open_bench(&bench, NULL, 0, true);
+    fake_engine_stream(bench.fake, "/services/s/logs", log.bytes, log.count);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+    assert_int_equal(follow_until(&bench, 3), 0);
+    assert_string_equal(bench.seen, "t1:one|t1:two|t1:three|t1:three again|");
+    close_bench(&bench);
+}
+
+static void lines_that_docker_cut_are_put_together(void **state)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct bench bench;
+
+    (void)state;
+    add_part(&log, 1, "01", "t1", "be");
+    add_part(&log, 2, "01", "t1", "another stream\n");
+    add_part(&log, 1, "01", "t2", "another task\n");
+    add_part(&log, 1, "02", "t1", "gin");
+    add_part(&log, 1, "03", "t1", "ning\n");
+    add_part(&log, 1, "04", "t1", "whole\n");
+    add_part(&log, 1, "05", "t2", "killed in the middle of a l");
+    for (int follow = 0; follow < 2; follow++) {
+        open_bench(&bench, NULL, 0, follow);
+        fake_engine_stream(bench.fake, "/services/s/logs", log.bytes, log.count);
+        assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+        assert_int_equal(follow_until(&bench, follow ? 3 : 0), 0);
+        assert_string_equal(bench.seen, follow ? "t1:another stream|t2:another task|t1:beginning|t1:whole|"
+                                               : "t1:another stream|t2:another task|t1:beginning|t1:whole|"
+                                                 "t2:killed in the middle of a l|");
+        close_bench(&bench);
+    }
+}
+
+static void a_log_that_cannot_be_read_is_told_of_once(void **state)
+{
+    /* The words are the server's, and no status. */
+    struct fake_rule rule = {
+        "GET", "/services/s/logs", 1, 5, FAKE_REFUSE, 500, "upstream said: 404 not found", 0};
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct bench bench;
+
+    (void)state;
+    add_frame(&log, 1, "01", "t1", "one");
+    open_bench(&bench, &rule, 1, true);
+    fake_engine_stream(bench.fake, "/services/s/logs", log.bytes, log.count);
+    assert_int_equal(logfollow_add(bench.follow, "s", "st_x", false, NULL), 0);
+    assert_int_equal(follow_until(&bench, 7), 0);
+    assert_string_equal(bench.seen, "t1:one|");
+    (void)fflush(bench.report);
+    assert_string_equal(bench.told, "warning: GET /v1.43/services/s/logs (st_x): 500 Internal Server Error: "
+                                    "upstream said: 404 not found; trying again\n");
     close_bench(&bench);
 }
 
@@ -172,6 +254,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_log_that_ends_is_followed_again_without_repeats),
         cmocka_unit_test(a_log_that_is_cut_or_refused_is_tried_again),
+        cmocka_unit_test(no_line_is_lost_where_a_clock_goes_back),
+        cmocka_unit_test(lines_that_docker_cut_are_put_together),
+        cmocka_unit_test(a_log_that_cannot_be_read_is_told_of_once),
         cmocka_unit_test(a_removed_service_ends_what_is_followed),
         cmocka_unit_test(a_removed_service_is_a_failure_to_who_reads_once),
         cmocka_unit_test(what_the_taker_refuses_ends_it_all),

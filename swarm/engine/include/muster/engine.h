@@ -153,9 +153,10 @@ int engine_info(struct engine *engine, struct engine_info *ret_info, struct mst_
 
 /* Some of a reply's body. A negative errno ends the stream with that code. */
 typedef int engine_bytes_fn(void *context, const void *bytes, size_t count, struct mst_error *err);
-/* The stream has ended: code 0 at the end of the reply, else as for requests, `err` with the text. `stream`
- * is gone after this call. A new stream may be opened from here. */
-typedef void engine_end_fn(void *context, int code, const struct mst_error *err);
+/* The stream has ended: code 0 at the end of the reply, else as for requests, `err` with the text; `status`
+ * is the reply's, 0 when there was none. `stream` is gone after this call. A new stream may be opened from
+ * here. */
+typedef void engine_end_fn(void *context, int code, int status, const struct mst_error *err);
 
 struct engine_streams;
 struct engine_stream;
