@@ -63,7 +63,7 @@ int trainer_evaluate(struct trainer *trainer, struct trainer_evaluation *ret_res
                     (float)(loss.correct & 0xffff)};
 
     if (trainer->exchange) {
-        const int r = trainer_exchange_sum(trainer->exchange, trainer->step | TRAINER_SUM_EVALUATE, sums,
+        const int r = trainer_exchange_sum(trainer->exchange, trainer->step | EXCHANGE_FOR_EVALUATION, sums,
                                            MST_ARRAY_COUNT(sums), NULL, err);
         if (r < 0)
             return mst_error_wrap(err, r, "evaluate after step %" PRIu64, trainer->step);
@@ -122,8 +122,8 @@ int trainer_verify_replicas(struct trainer *trainer, struct mst_error *err)
         return r;
     for (size_t i = 0; i < DIGEST_FLOATS; i++)
         digests[trainer->rank * DIGEST_FLOATS + i] = (float)(digest[2 * i] << 8 | digest[2 * i + 1]);
-    r = trainer_exchange_sum(trainer->exchange, trainer->step | TRAINER_SUM_VERIFY, digests, floats, NULL,
-                             err);
+    r = trainer_exchange_sum(trainer->exchange, trainer->step | EXCHANGE_FOR_COMPARISON, digests, floats,
+                             NULL, err);
     if (r < 0)
         return mst_error_wrap(err, r, "compare replicas after step %" PRIu64, trainer->step);
     return compare(trainer, digests, err);

@@ -209,7 +209,7 @@ static void gradient_ready(void *context, size_t offset, size_t count)
     if (!trainer->exchange)
         update(trainer, offset, count);
     else if (trainer->exchange_error.code == 0)
-        (void)trainer->exchange->ops->ready(trainer->exchange, offset, count, &trainer->exchange_error);
+        (void)exchange_ready(trainer->exchange, 0, offset, count, &trainer->exchange_error);
 }
 
 /* Forward and backward over one of this worker's shards. Gradients come out divided by the samples of all
@@ -258,12 +258,14 @@ static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchan
     if (exchange) {
         const struct trainer_sum sum = {
             .step = trainer->step,
-            .values = trainer->gradients,
+            .parts = &trainer->gradients,
+            .part_count = 1,
+            .shards = trainer->world,
             .count = trainer->count + TRAINER_TAIL_FLOATS,
             .landed = update,
             .context = trainer,
         };
-        const int r = exchange->ops->begin(exchange, &sum, err);
+        const int r = exchange_begin(exchange, &sum, err);
         if (r < 0)
             return r;
     }
@@ -271,7 +273,7 @@ static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchan
         run_shard(trainer, shard, pause, &loss);
     if (trainer->exchange_error.code < 0)
         return mst_error_set(err, trainer->exchange_error.code, "%s", trainer->exchange_error.text);
-    return exchange ? exchange->ops->finish(exchange, ret_stats, err) : 0;
+    return exchange ? exchange_finish(exchange, ret_stats, err) : 0;
 }
 
 int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,

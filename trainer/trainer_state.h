@@ -18,12 +18,6 @@ enum trainer_tail {
     TRAINER_TAIL_FLOATS
 };
 
-/* The step number that an exchange sees carries what the sum is for, so that workers that disagree are told
- * apart. */
-#define TRAINER_SUM_EVALUATE (UINT64_C(1) << 62)
-#define TRAINER_SUM_VERIFY   (UINT64_C(2) << 62)
-#define TRAINER_SUM_STATE    (UINT64_C(3) << 62)
-
 struct trainer {
     struct trainer_config config;
     struct trainer_network network;

@@ -189,21 +189,25 @@ static void *sum_in_slices(void *argument)
 {
     struct sliced *sliced = argument;
     struct worker *worker = &sliced->worker;
-    const struct trainer_exchange_ops *ops = worker->exchange->ops;
-    const struct trainer_sum sum = {
-        .step = 1, .values = worker->values, .count = SLICED_COUNT, .landed = note_landed, .context = sliced};
+    const struct trainer_sum sum = {.step = 1,
+                                    .parts = &worker->values,
+                                    .part_count = 1,
+                                    .shards = worker->world,
+                                    .count = SLICED_COUNT,
+                                    .landed = note_landed,
+                                    .context = sliced};
 
-    worker->code = ops->begin(worker->exchange, &sum, &worker->err);
+    worker->code = exchange_begin(worker->exchange, &sum, &worker->err);
     for (size_t done = 0; done < SLICED_COUNT && worker->code == 0; done += sliced->slice) {
         const size_t count = SLICED_COUNT - done < sliced->slice ? SLICED_COUNT - done : sliced->slice;
         const size_t offset = sliced->from_start ? done : SLICED_COUNT - done - count;
         /* Computed only now: what was sent too early would be zeros. */
         for (size_t i = offset; i < offset + count; i++)
             worker->values[i] = value_at(worker->rank, 0, i);
-        worker->code = ops->ready(worker->exchange, offset, count, &worker->err);
+        worker->code = exchange_ready(worker->exchange, 0, offset, count, &worker->err);
     }
     if (worker->code == 0)
-        worker->code = ops->finish(worker->exchange, &worker->stats, &worker->err);
+        worker->code = exchange_finish(worker->exchange, &worker->stats, &worker->err);
     return NULL;
 }
 

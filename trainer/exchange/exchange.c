@@ -1,17 +1,372 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exchange.h"
 
+#include "muster/cleanup.h"
+#include "muster/clock.h"
+#include "spread.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/* While data flows, packets are fractions of a millisecond apart even at 100 Mbit/s. A longer pause is not
+ * the wire's. */
+#define PAUSE_NS (2 * MST_NS_PER_MS)
+
+int exchange_init(struct trainer_exchange *exchange, const struct trainer_exchange_ops *ops, uint32_t rank,
+                  uint32_t world, const struct exchange_settings *settings, size_t link_count,
+                  struct mst_error *err)
+{
+    if (world < 1 || world > TRAINER_MAX_WORLD || rank >= world)
+        return mst_error_set(err, -EINVAL,
+                             "an exchange of %" PRIu32 " workers has no rank %" PRIu32 " (1 to %d workers)",
+                             world, rank, TRAINER_MAX_WORLD);
+    if (settings->timeout_ms == 0)
+        return mst_error_set(err, -EINVAL, "an exchange needs a time-out above 0 ms");
+    *exchange = (struct trainer_exchange){
+        .ops = ops, .rank = rank, .world = world, .settings = *settings, .link_count = link_count};
+    exchange->links = calloc(link_count + 1, sizeof *exchange->links);
+    exchange->fds = calloc(link_count + 1, sizeof *exchange->fds);
+    exchange->spread.to = calloc(link_count + 1, sizeof *exchange->spread.to);
+    exchange->spread.from = calloc(link_count + 1, sizeof *exchange->spread.from);
+    if (!exchange->links || !exchange->fds || !exchange->spread.to || !exchange->spread.from) {
+        exchange_release(exchange, false);
+        return mst_error_set(err, -ENOMEM, "no memory for an exchange of %" PRIu32 " workers", world);
+    }
+    for (size_t i = 0; i < link_count; i++)
+        exchange->links[i].fd = -1;
+    return 0;
+}
+
+void exchange_set_link(struct trainer_exchange *exchange, size_t link, int fd, uint32_t peer)
+{
+    exchange->links[link] =
+        (struct exchange_link){.fd = fd, .peer = peer, .readable = true, .writable = true};
+}
+
+void exchange_release(struct trainer_exchange *exchange, bool close_sockets)
+{
+    if (close_sockets && exchange->link_count > 1 && exchange->links[0].fd == exchange->links[1].fd)
+        exchange->links[0].fd = -1;
+    for (size_t i = 0; close_sockets && i < exchange->link_count; i++)
+        mst_closep(&exchange->links[i].fd);
+    free(exchange->links);
+    free(exchange->fds);
+    free(exchange->spread.to);
+    free(exchange->spread.from);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------ */
+
+static bool is_busy(const struct trainer_exchange *exchange, const struct exchange_link *link)
+{
+    return exchange->traffic->owes(exchange, link) || exchange->traffic->awaits(exchange, link);
+}
+
+static bool is_done(const struct trainer_exchange *exchange)
+{
+    size_t i = 0;
+
+    while (i < exchange->link_count && !is_busy(exchange, &exchange->links[i]))
+        i++;
+    return i == exchange->link_count;
+}
+
+static struct exchange_frame own_frame(const struct trainer_exchange *exchange)
+{
+    return (struct exchange_frame){
+        .job_key = exchange->settings.job_key,
+        .view = exchange->settings.view,
+        .step = exchange->step,
+    };
+}
+
+/* 1: bytes went; 0: there was nothing to send, or no room. */
+static int send_some(struct trainer_exchange *exchange, struct exchange_link *link, struct mst_error *err)
+{
+    const struct exchange_traffic *traffic = exchange->traffic;
+
+    if (!link->out.busy) {
+        struct exchange_frame frame = own_frame(exchange);
+        const void *payload;
+        if (!traffic->owes(exchange, link) || !traffic->next(exchange, link, &frame, &payload))
+            return 0;
+        exchange_link_load(link, &frame, payload);
+    }
+    if (!link->writable)
+        return 0;
+    const int r = exchange_link_send(link, &exchange->bytes_sent, err);
+    if (r == EXCHANGE_LINK_WHOLE)
+        traffic->sent(exchange, link);
+    return r < 0 ? r : r != EXCHANGE_LINK_BLOCKED;
+}
+
+static int check_frame(struct trainer_exchange *exchange, struct exchange_link *link, struct mst_error *err)
+{
+    struct exchange_frame expected = own_frame(exchange);
+
+    int r = exchange->traffic->expect(exchange, link, &expected, &link->in.payload, err);
+    if (r >= 0)
+        r = exchange_frame_match(&link->in.frame, &expected, err);
+    return r < 0 ? mst_error_wrap(err, r, "rank %" PRIu32, link->peer) : 0;
+}
+
+static bool listens(const struct trainer_exchange *exchange, const struct exchange_link *link)
+{
+    return exchange->traffic->awaits(exchange, link) && exchange->traffic->listens(exchange, link);
+}
+
+/* As send_some(), in the other direction. */
+static int receive_some(struct trainer_exchange *exchange, struct exchange_link *link, struct mst_error *err)
+{
+    const struct exchange_frame own = own_frame(exchange);
+
+    if (!link->readable || !listens(exchange, link))
+        return 0;
+    const int r = exchange_link_receive(link, &own, &exchange->bytes_received, err);
+    if (r == EXCHANGE_LINK_FRAME) {
+        const int checked = check_frame(exchange, link, err);
+        return checked < 0 ? checked : 1;
+    }
+    if (r == EXCHANGE_LINK_WHOLE)
+        exchange->traffic->received(exchange, link);
+    return r < 0 ? r : r != EXCHANGE_LINK_BLOCKED;
+}
+
+/* One go at every link. The number of times that something moved, or an error. */
+static int move(struct trainer_exchange *exchange, struct mst_error *err)
+{
+    int moved = 0;
+
+    for (size_t i = 0; i < exchange->link_count; i++) {
+        const int sent = send_some(exchange, &exchange->links[i], err);
+        if (sent < 0)
+            return sent;
+        const int received = receive_some(exchange, &exchange->links[i], err);
+        if (received < 0)
+            return received;
+        moved += sent + received;
+    }
+    return moved;
+}
+
+/* Only what a link could do something with: a socket that was closed reports that again and again. One that
+ * closed is noticed even while there is nothing to move, as long as something is still to go to it; one that
+ * has nothing left to do with us may close. */
+static short events_of(const struct trainer_exchange *exchange, const struct exchange_link *link)
+{
+    short events = 0;
+
+    if (!link->readable && listens(exchange, link))
+        events |= POLLIN;
+    if (link->out.busy)
+        events |= POLLOUT;
+    if (exchange->traffic->owes(exchange, link))
+        events |= POLLRDHUP;
+    return events;
+}
+
+static int fail_silent(const struct trainer_exchange *exchange, struct mst_error *err)
+{
+    char ranks[128] = "", step[EXCHANGE_STEP_TEXT_BYTES];
+    size_t used = 0;
+
+    for (size_t i = 0; i < exchange->link_count && used < sizeof ranks - 16; i++) {
+        if (is_busy(exchange, &exchange->links[i]))
+            used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%" PRIu32, used > 0 ? ", " : "",
+                                     exchange->links[i].peer);
+    }
+    return mst_error_set(err, -ETIMEDOUT, "no byte from or to rank %s in %" PRIu32 " ms (%s)", ranks,
+                         exchange->settings.timeout_ms, exchange_step_text(exchange->step, step));
+}
+
+static int take_events(struct trainer_exchange *exchange, struct mst_error *err)
+{
+    if (exchange->fds[0].revents)
+        return mst_error_set(err, -ECANCELED, "the exchange was cancelled");
+    for (size_t i = 0; i < exchange->link_count; i++) {
+        struct exchange_link *link = &exchange->links[i];
+        const struct pollfd *fd = &exchange->fds[i + 1];
+        if ((fd->events & POLLRDHUP) && (fd->revents & (POLLRDHUP | POLLHUP | POLLERR)))
+            return mst_error_set(err, -EPIPE, "send to rank %" PRIu32 ": it closed the connection",
+                                 link->peer);
+        if (fd->revents & POLLOUT)
+            link->writable = true;
+        if (fd->revents & ~(POLLOUT | POLLRDHUP))
+            link->readable = true;
+    }
+    return 0;
+}
+
+/* Until a socket can go on; without `wait`, only look. 1: one can, or it is worth another look; 0: none. */
+static int wait_for_links(struct trainer_exchange *exchange, bool wait, struct mst_error *err)
+{
+    const uint64_t deadline_ns = exchange->progress_ns + exchange->settings.timeout_ms * MST_NS_PER_MS;
+
+    exchange->fds[0] = (struct pollfd){.fd = exchange->settings.cancel_fd, .events = POLLIN};
+    for (size_t i = 0; i < exchange->link_count; i++) {
+        const short events = events_of(exchange, &exchange->links[i]);
+        exchange->fds[i + 1] = (struct pollfd){.fd = events ? exchange->links[i].fd : -1, .events = events};
+    }
+    const uint64_t start_ns = mst_now_ns();
+    const int n =
+        poll(exchange->fds, exchange->link_count + 1, wait ? mst_ms_until(deadline_ns, INT32_MAX) : 0);
+    const uint64_t end_ns = mst_now_ns();
+    if (wait && end_ns - start_ns >= PAUSE_NS)
+        exchange->paused_ns += end_ns - start_ns;
+    if (n < 0 && errno != EINTR)
+        return mst_error_errno(err, -errno, "wait for the other workers");
+    if (n == 0 && wait && end_ns >= deadline_ns)
+        return fail_silent(exchange, err);
+    if (n <= 0)
+        return wait;
+    const int r = take_events(exchange, err);
+    return r < 0 ? r : 1;
+}
+
+/* Move until all is done, or, without `wait`, until the sockets have nothing more to give or take. */
+static int pump(struct trainer_exchange *exchange, bool wait, struct mst_error *err)
+{
+    while (!is_done(exchange)) {
+        const int moved = move(exchange, err);
+        if (moved < 0)
+            return moved;
+        if (moved > 0) {
+            exchange->progress_ns = mst_now_ns();
+            continue;
+        }
+        const int r = wait_for_links(exchange, wait, err);
+        if (r <= 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- what is under way ----------------------------------------------------------------------------------
+ */
+
+/* The others must not wait for us until their time-out: all sockets are shut, and they fail in turn. */
+static int fail(struct trainer_exchange *exchange, int code)
+{
+    exchange->failure = code;
+    for (size_t i = 0; i < exchange->link_count; i++)
+        (void)shutdown(exchange->links[i].fd, SHUT_RDWR);
+    return code;
+}
+
+static int check_usable(const struct trainer_exchange *exchange, struct mst_error *err)
+{
+    if (exchange->failure < 0)
+        return mst_error_errno(err, exchange->failure, "the exchange failed before");
+    return 0;
+}
+
+static int check_cancelled(const struct trainer_exchange *exchange, struct mst_error *err)
+{
+    struct pollfd cancel = {.fd = exchange->settings.cancel_fd, .events = POLLIN};
+
+    if (poll(&cancel, 1, 0) > 0)
+        return mst_error_set(err, -ECANCELED, "the exchange was cancelled");
+    return 0;
+}
+
+static void start(struct trainer_exchange *exchange, const struct exchange_traffic *traffic, uint64_t step)
+{
+    exchange->traffic = traffic;
+    exchange->step = step;
+    exchange->progress_ns = mst_now_ns();
+    exchange->paused_ns = 0;
+    exchange->bytes_sent = exchange->bytes_received = 0;
+}
+
+int exchange_begin(struct trainer_exchange *exchange, const struct trainer_sum *sum, struct mst_error *err)
+{
+    assert(sum->count <= TRAINER_MODEL_MAX_PARAMETERS * (size_t)2);
+    int r = check_usable(exchange, err);
+    if (r < 0)
+        return r;
+    r = check_cancelled(exchange, err);
+    if (r >= 0) {
+        exchange->sum = *sum;
+        r = exchange->ops->lay_out(exchange, err);
+    }
+    if (r < 0)
+        return fail(exchange, r);
+    start(exchange, exchange->ops->sum, sum->step);
+    return 0;
+}
+
+void exchange_landed(const struct trainer_exchange *exchange, size_t offset, size_t count)
+{
+    if (exchange->sum.landed && count > 0)
+        exchange->sum.landed(exchange->sum.context, offset, count);
+}
+
+int exchange_ready(struct trainer_exchange *exchange, size_t part, size_t offset, size_t count,
+                   struct mst_error *err)
+{
+    assert(part < exchange->sum.part_count && offset + count <= exchange->sum.count);
+    int r = check_usable(exchange, err);
+    if (r < 0)
+        return r;
+    exchange->ops->ready(exchange, part, offset, count);
+    r = pump(exchange, false, err);
+    return r < 0 ? fail(exchange, r) : 0;
+}
+
+int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
+                    struct mst_error *err)
+{
+    int r = check_usable(exchange, err);
+    if (r < 0)
+        return r;
+    const uint64_t start_ns = mst_now_ns();
+    exchange->progress_ns = start_ns;
+    r = check_cancelled(exchange, err);
+    if (r >= 0)
+        r = pump(exchange, true, err);
+    if (r < 0)
+        return fail(exchange, r);
+    const uint64_t total_ns = mst_now_ns() - start_ns;
+    *ret_stats = (struct trainer_exchange_stats){
+        .wait_ms = (double)exchange->paused_ns / MST_NS_PER_MS,
+        .transfer_ms = (double)(total_ns - exchange->paused_ns) / MST_NS_PER_MS,
+        .bytes_sent = exchange->bytes_sent,
+    };
+    return 0;
+}
+
+int exchange_spread(struct trainer_exchange *exchange, const struct exchange_spread *spread,
+                    uint64_t *ret_bytes, struct mst_error *err)
+{
+    int r = check_usable(exchange, err);
+    if (r < 0)
+        return r;
+    exchange_spread_lay_out(exchange, spread);
+    start(exchange, &exchange_spread_traffic, spread->step);
+    r = check_cancelled(exchange, err);
+    if (r >= 0)
+        r = pump(exchange, true, err);
+    if (r < 0)
+        return fail(exchange, r);
+    *ret_bytes = exchange->bytes_sent + exchange->bytes_received;
+    return 0;
+}
+
 int trainer_exchange_sum(struct trainer_exchange *exchange, uint64_t step, float *values, size_t count,
                          struct trainer_exchange_stats *ret_stats, struct mst_error *err)
 {
-    const struct trainer_sum sum = {.step = step, .values = values, .count = count};
+    const struct trainer_sum sum = {
+        .step = step, .parts = &values, .part_count = 1, .shards = exchange->world, .count = count};
     struct trainer_exchange_stats stats;
 
-    int r = exchange->ops->begin(exchange, &sum, err);
+    int r = exchange_begin(exchange, &sum, err);
     if (r >= 0)
-        r = exchange->ops->ready(exchange, 0, count, err);
+        r = exchange_ready(exchange, 0, 0, count, err);
     if (r >= 0)
-        r = exchange->ops->finish(exchange, &stats, err);
+        r = exchange_finish(exchange, &stats, err);
     if (r >= 0 && ret_stats)
         *ret_stats = stats;
     return r;
@@ -19,6 +374,8 @@ int trainer_exchange_sum(struct trainer_exchange *exchange, uint64_t step, float
 
 void trainer_exchange_free(struct trainer_exchange *exchange)
 {
-    if (exchange)
-        exchange->ops->free(exchange);
+    if (!exchange)
+        return;
+    exchange_release(exchange, true);
+    exchange->ops->free(exchange);
 }

@@ -1,40 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kind of exchange offers to the training loop. A sum over all workers goes:
+/* What all kinds of exchange share, and what each has to offer.
  *
- *     begin()     names the vector; nothing of it needs to be there yet
- *     ready() ... says slice by slice what is final on this worker, and never waits
- *     finish()    waits for the rest
+ * The training loop sums a vector over all workers:
  *
- * The slices come in any order, cover the vector once, and may be on their way when ready() returns.
+ *     exchange_begin()     names the vector; nothing of it needs to be there yet
+ *     exchange_ready() ... says slice by slice what is final on this worker, and never waits
+ *     exchange_finish()    waits for the rest
  *
- * As the sum of a slice becomes known, landed() is called with it, from within ready() or finish(), each
- * place of the vector exactly once: that is where updates are applied while the rest is still under way. One
- * thread does all of it. */
+ * The slices come in any order, cover the vector once, and may be on their way when exchange_ready() returns.
+ * As the sum of a slice becomes known, landed() is called with it, from within exchange_ready() or
+ * exchange_finish(), each place of the vector exactly once: that is where updates are applied while the rest
+ * is still under way. One thread does all of it.
+ *
+ * A worker may have several shards. An exchange that keeps them apart wants a vector, a "part", for each; the
+ * others want one part, in which the worker has added them up.
+ *
+ * Below that lies one loop that moves frames over all connections ("links") and blocks in one place only
+ * (exchange.c). What frames go over which link, in which order, and what becomes of those that come is a
+ * struct exchange_traffic: the ring's sum, the direct sum, and the spreading of a state. */
 #ifndef TRAINER_EXCHANGE_H
 #define TRAINER_EXCHANGE_H
 
+#include "link.h"
 #include "muster/trainer.h"
+
+#include <poll.h>
+
+#define EXCHANGE_SEGMENT_FLOATS (EXCHANGE_PAYLOAD_MAX / sizeof(float))
 
 struct trainer_sum {
     uint64_t step;
-    float *values; /* in: this worker's; out: the sum */
-    size_t count;
+    /* In: this worker's parts, by shard; out: the sum in parts[0], nothing of use in the others. The array
+     * lives until exchange_finish(). */
+    float *const *parts;
+    size_t part_count;
+    uint32_t shards; /* parts of all workers, which have shards rank, rank + world, ... */
+    size_t count;    /* floats in a part */
     void (*landed)(void *context, size_t offset, size_t count); /* NULL: nobody is interested */
     void *context;
 };
 
+/* A state on its way from those that have it to those that do not: up to three runs of bytes, of the same
+ * lengths in all workers. */
+struct exchange_piece {
+    void *bytes;
+    size_t count;
+};
+#define EXCHANGE_MAX_PIECES 3
+struct exchange_spread {
+    uint64_t step;
+    const bool *has; /* by rank; some have it */
+    struct exchange_piece pieces[EXCHANGE_MAX_PIECES];
+};
+
+/* All calls are made with something left to do on that link, in either direction. */
+struct exchange_traffic {
+    /* What is still to be sent to, or to come from, the other side of a link, now or later. */
+    bool (*owes)(const struct trainer_exchange *exchange, const struct exchange_link *link);
+    bool (*awaits)(const struct trainer_exchange *exchange, const struct exchange_link *link);
+    /* The frame to be sent now (phase, segment, bytes) and its payload; false: there is none yet. */
+    bool (*next)(struct trainer_exchange *exchange, struct exchange_link *link,
+                 struct exchange_frame *ret_frame, const void **ret_payload);
+    void (*sent)(struct trainer_exchange *exchange, struct exchange_link *link);
+    /* Whether there is room for a frame now. */
+    bool (*listens)(const struct trainer_exchange *exchange, const struct exchange_link *link);
+    /* A frame of this job and view came, link->in.frame: what it should have been, and where its payload
+     * goes. */
+    int (*expect)(struct trainer_exchange *exchange, struct exchange_link *link,
+                  struct exchange_frame *ret_expected, void **ret_payload, struct mst_error *err);
+    void (*received)(struct trainer_exchange *exchange, struct exchange_link *link);
+};
+
 struct trainer_exchange_ops {
-    int (*begin)(struct trainer_exchange *exchange, const struct trainer_sum *sum, struct mst_error *err);
-    int (*ready)(struct trainer_exchange *exchange, size_t offset, size_t count, struct mst_error *err);
-    int (*finish)(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
-                  struct mst_error *err);
-    void (*free)(struct trainer_exchange *exchange);
+    const struct exchange_traffic *sum;
+    bool keeps_parts;
+    /* A sum begins, exchange->sum: nothing of it is final. May allocate when it is the largest so far. */
+    int (*lay_out)(struct trainer_exchange *exchange, struct mst_error *err);
+    void (*ready)(struct trainer_exchange *exchange, size_t part, size_t offset, size_t count);
+    /* A state of so many segments is to be spread from those who have it: set exchange->spread.to and .from
+     * of each link. */
+    void (*route)(struct trainer_exchange *exchange, const bool *has, size_t segments);
+    void (*free)(struct trainer_exchange *exchange); /* what the kind itself owns, and the struct */
+};
+
+struct exchange_settings {
+    int cancel_fd;
+    uint32_t timeout_ms, view;
+    uint64_t job_key;
+};
+
+/* How far the spreading is on one link: segments [next, end) are still to go or to come. */
+struct exchange_range {
+    size_t next, end;
 };
 
 /* Stands first in the struct of each kind. */
 struct trainer_exchange {
     const struct trainer_exchange_ops *ops;
     uint32_t rank, world;
+    uint32_t shards; /* that a kind which keeps parts was made for */
+    struct exchange_settings settings;
+    struct exchange_link *links; /* owned, with their sockets; links[0] and links[1] may share one */
+    size_t link_count;
+    struct pollfd *fds; /* link_count + 1 */
+    int failure;        /* the negative errno of the first error: it is of no use since */
+    const struct exchange_traffic *traffic;
+    uint64_t step; /* of what is under way */
+    struct trainer_sum sum;
+    struct {
+        struct exchange_piece pieces[EXCHANGE_MAX_PIECES];
+        struct exchange_range *to, *from; /* by link */
+        size_t have;                      /* segments [0, have) are here */
+    } spread;
+    uint64_t progress_ns; /* mst_now_ns() of the last byte moved */
+    uint64_t paused_ns;   /* spent in waiting, without a byte */
+    uint64_t bytes_sent, bytes_received;
 };
+
+/* For the kinds. Fills in what is common, allocates `link_count` links without sockets; -EINVAL for a rank,
+ * world or time-out that cannot be. After an error there is nothing to release. */
+int exchange_init(struct trainer_exchange *exchange, const struct trainer_exchange_ops *ops, uint32_t rank,
+                  uint32_t world, const struct exchange_settings *settings, size_t link_count,
+                  struct mst_error *err);
+/* The socket of a link is the exchange's from now on. */
+void exchange_set_link(struct trainer_exchange *exchange, size_t link, int fd, uint32_t peer);
+/* Frees the links, and closes their sockets unless the caller keeps them. */
+void exchange_release(struct trainer_exchange *exchange, bool close_sockets);
+
+/* Tell whoever is interested that the sum of these places is known. */
+void exchange_landed(const struct trainer_exchange *exchange, size_t offset, size_t count);
+
+/* Errors as trainer_exchange_sum(). */
+int exchange_begin(struct trainer_exchange *exchange, const struct trainer_sum *sum, struct mst_error *err);
+int exchange_ready(struct trainer_exchange *exchange, size_t part, size_t offset, size_t count,
+                   struct mst_error *err);
+int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
+                    struct mst_error *err);
+
+/* Those that have the state send, the others receive. On an error the bytes of the others are undefined.
+ * *ret_bytes: sent and received by this worker. */
+int exchange_spread(struct trainer_exchange *exchange, const struct exchange_spread *spread,
+                    uint64_t *ret_bytes, struct mst_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MAGIC "MSTF"
@@ -57,8 +58,7 @@ void exchange_frame_write(const struct exchange_frame *frame, uint8_t ret_wire[s
     put_u32(ret_wire + 28, frame->bytes);
 }
 
-int exchange_frame_read(const uint8_t wire[static EXCHANGE_FRAME_BYTES],
-                        const struct exchange_frame *expected, uint32_t max_bytes,
+int exchange_frame_read(const uint8_t wire[static EXCHANGE_FRAME_BYTES], const struct exchange_frame *own,
                         struct exchange_frame *ret_frame, struct mst_error *err)
 {
     const struct exchange_frame frame = {
@@ -71,24 +71,40 @@ int exchange_frame_read(const uint8_t wire[static EXCHANGE_FRAME_BYTES],
     };
 
     if (memcmp(wire, MAGIC, 4) != 0)
-        return mst_error_set(err, -EPROTO, "what the previous worker sent is not a frame");
-    if (frame.job_key != expected->job_key)
-        return mst_error_set(err, -EPROTO, "the previous worker sent a frame of another job");
-    if (frame.bytes > max_bytes)
-        return mst_error_set(err, -EPROTO,
-                             "the previous worker sent a frame of %" PRIu32 " bytes, the limit is %" PRIu32,
-                             frame.bytes, max_bytes);
-    if (frame.view > expected->view)
-        return mst_error_set(err, -ESTALE, "the previous worker is in view %" PRIu32 ", this one in %" PRIu32,
-                             frame.view, expected->view);
-    if (frame.view == expected->view &&
-        (frame.step != expected->step || frame.phase != expected->phase ||
-         frame.segment != expected->segment || frame.bytes != expected->bytes))
-        return mst_error_set(err, -EPROTO,
-                             "the previous worker sent step %" PRIu64 ", phase %u, segment %u, %" PRIu32
-                             " bytes; expected step %" PRIu64 ", phase %u, segment %u, %" PRIu32 " bytes",
-                             frame.step, frame.phase, frame.segment, frame.bytes, expected->step,
-                             expected->phase, expected->segment, expected->bytes);
+        return mst_error_set(err, -EPROTO, "what it sent is not a frame");
+    if (frame.job_key != own->job_key)
+        return mst_error_set(err, -EPROTO, "it sent a frame of another job");
+    if (frame.bytes > EXCHANGE_PAYLOAD_MAX)
+        return mst_error_set(err, -EPROTO, "it sent a frame of %" PRIu32 " bytes, the limit is %d",
+                             frame.bytes, EXCHANGE_PAYLOAD_MAX);
+    if (frame.view > own->view)
+        return mst_error_set(err, -ESTALE, "it is in view %" PRIu32 ", this worker in %" PRIu32, frame.view,
+                             own->view);
     *ret_frame = frame;
-    return frame.view < expected->view;
+    return frame.view < own->view;
+}
+
+int exchange_frame_match(const struct exchange_frame *frame, const struct exchange_frame *expected,
+                         struct mst_error *err)
+{
+    char sent[EXCHANGE_STEP_TEXT_BYTES], wanted[EXCHANGE_STEP_TEXT_BYTES];
+
+    if (frame->step == expected->step && frame->phase == expected->phase &&
+        frame->segment == expected->segment && frame->bytes == expected->bytes)
+        return 0;
+    return mst_error_set(err, -EPROTO,
+                         "it sent %s, phase %u, segment %u, %" PRIu32 " bytes; expected %s, phase %u, "
+                         "segment %u, %" PRIu32 " bytes",
+                         exchange_step_text(frame->step, sent), frame->phase, frame->segment, frame->bytes,
+                         exchange_step_text(expected->step, wanted), expected->phase, expected->segment,
+                         expected->bytes);
+}
+
+const char *exchange_step_text(uint64_t step, char text[static EXCHANGE_STEP_TEXT_BYTES])
+{
+    static const char *const purposes[] = {"", "evaluation after ", "comparison after ", "state after "};
+
+    (void)snprintf(text, EXCHANGE_STEP_TEXT_BYTES, "%sstep %" PRIu64, purposes[step >> 62],
+                   step & EXCHANGE_STEP_MAX);
+    return text;
 }
