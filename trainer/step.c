@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step of mirrored SGD: this worker's shards, the exchange around them, and the update as sums land. */
+#include "kernels.h"
+#include "muster/clock.h"
+#include "trainer_state.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* The update is applied in pieces of this many floats: what is read and written stays in the second-level
+ * cache. */
+#define UPDATE_PIECE_FLOATS 65536
+
+/* struct trainer_sum.landed: the mean gradient of [offset, offset + count) is known; write the next
+ * parameters. */
+static void update(void *context, size_t offset, size_t count)
+{
+    struct trainer *trainer = context;
+    const size_t current = trainer->current, next = 1 - current;
+    const float lr = (float)trainer->config.lr, momentum = (float)trainer->config.momentum;
+    const size_t end = offset + count < trainer->count ? offset + count : trainer->count;
+
+    for (size_t first = offset; first < end; first += UPDATE_PIECE_FLOATS) {
+        const size_t n = end - first < UPDATE_PIECE_FLOATS ? end - first : UPDATE_PIECE_FLOATS;
+        if (trainer->velocity[0])
+            kernel_sgd_momentum(n, lr, momentum, trainer->parameters[current] + first,
+                                trainer->gradients + first, trainer->velocity[current] + first,
+                                trainer->velocity[next] + first, trainer->parameters[next] + first);
+        else
+            kernel_sgd(n, lr, trainer->parameters[current] + first, trainer->gradients + first,
+                       trainer->parameters[next] + first);
+    }
+}
+
+/* struct trainer_pass.gradient_ready. Backward cannot stop half-way: the first error is kept for after it. */
+static void gradient_ready(void *context, size_t offset, size_t count)
+{
+    struct trainer *trainer = context;
+
+    if (!trainer->exchange)
+        update(trainer, offset, count);
+    else if (trainer->exchange_error.code == 0)
+        (void)exchange_ready(trainer->exchange, 0, offset, count, &trainer->exchange_error);
+}
+
+/* Forward and backward over one of this worker's shards. Gradients come out divided by the samples of all
+ * workers, so that their sum is the mean. */
+static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struct trainer_loss *ret_sum)
+{
+    const struct trainer_config *config = &trainer->config;
+    const float *params = trainer->parameters[trainer->current];
+    const size_t classes = trainer_model_classes(config->model);
+    const bool first = shard == trainer->rank, last = shard + trainer->world >= config->shards;
+    float *tail = trainer->gradients + trainer->count;
+
+    trainer_order_batch(&trainer->order, trainer->step, config->shards, shard, config->batch,
+                        trainer->samples);
+    trainer_dataset_gather(config->train, trainer->samples, config->batch, trainer->network.input,
+                           trainer->labels);
+    const float *logits = trainer_network_forward(&trainer->network, params, config->batch);
+    const float scale = 1.0f / ((float)config->batch * (float)config->shards);
+    const struct trainer_loss loss = trainer_loss_softmax(config->batch, classes, logits, trainer->labels,
+                                                          scale, trainer->network.gradients[0]);
+    ret_sum->sum += loss.sum;
+    ret_sum->correct += loss.correct;
+    if (last) {
+        tail[TRAINER_TAIL_LOSS] = (float)ret_sum->sum;
+        tail[TRAINER_TAIL_CORRECT] = (float)ret_sum->correct;
+        tail[TRAINER_TAIL_PAUSE] = pause ? 1.0f : 0.0f;
+        gradient_ready(trainer, trainer->count, TRAINER_TAIL_FLOATS);
+    }
+    const struct trainer_pass pass = {
+        .batch = config->batch,
+        .accumulate = !first,
+        .gradient_ready = last ? gradient_ready : NULL,
+        .context = trainer,
+    };
+    trainer_network_backward(&trainer->network, params, &pass, trainer->gradients);
+}
+
+/* All of this worker's shards, and the exchange around them. */
+static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchange_stats *ret_stats,
+                      struct mst_error *err)
+{
+    struct trainer_exchange *exchange = trainer->exchange;
+    struct trainer_loss loss = {0};
+
+    trainer->exchange_error = (struct mst_error)MST_ERROR_INIT;
+    if (exchange) {
+        const struct trainer_sum sum = {
+            .step = trainer->step,
+            .parts = &trainer->gradients,
+            .part_count = 1,
+            .shards = trainer->world,
+            .count = trainer->count + TRAINER_TAIL_FLOATS,
+            .landed = update,
+            .context = trainer,
+        };
+        const int r = exchange_begin(exchange, &sum, err);
+        if (r < 0)
+            return r;
+    }
+    for (uint32_t shard = trainer->rank; shard < trainer->config.shards; shard += trainer->world)
+        run_shard(trainer, shard, pause, &loss);
+    if (trainer->exchange_error.code < 0)
+        return mst_error_set(err, trainer->exchange_error.code, "%s", trainer->exchange_error.text);
+    return exchange ? exchange_finish(exchange, ret_stats, err) : 0;
+}
+
+int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
+                 struct mst_error *err)
+{
+    const uint64_t start_ns = mst_now_ns();
+    const uint64_t samples = (uint64_t)trainer->config.batch * trainer->config.shards;
+    const float *tail = trainer->gradients + trainer->count;
+    struct trainer_exchange_stats exchanged = {0};
+
+    const int r = run_shards(trainer, pause, &exchanged, err);
+    if (r < 0)
+        return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
+    if (!isfinite(tail[TRAINER_TAIL_LOSS]))
+        return mst_error_set(err, -ERANGE,
+                             "step %" PRIu64
+                             ": the loss is not a finite number: a smaller learning rate than %g may help",
+                             trainer->step + 1, trainer->config.lr);
+    trainer->current = 1 - trainer->current;
+    trainer->step++;
+    const double total_ms = mst_ms_since(start_ns);
+    *ret_stats = (struct trainer_step_stats){
+        .step = trainer->step,
+        .loss = (double)tail[TRAINER_TAIL_LOSS] / (double)samples,
+        .accuracy = (double)tail[TRAINER_TAIL_CORRECT] / (double)samples,
+        .samples = samples,
+        .total_ms = total_ms,
+        .compute_ms = total_ms - exchanged.wait_ms - exchanged.transfer_ms,
+        .wait_ms = exchanged.wait_ms,
+        .transfer_ms = exchanged.transfer_ms,
+        .bytes_sent = exchanged.bytes_sent,
+        .paused = tail[TRAINER_TAIL_PAUSE] > 0,
+    };
+    return 0;
+}
+
+void trainer_epoch_add(struct trainer_epoch *epoch, const struct trainer_step_stats *stats)
+{
+    epoch->steps++;
+    epoch->loss_sum += stats->loss;
+    epoch->accuracy_sum += stats->accuracy;
+    epoch->wait_ms += stats->wait_ms;
+    epoch->transfer_ms += stats->transfer_ms;
+    epoch->compute_ms += stats->compute_ms;
+    epoch->total_ms += stats->total_ms;
+    epoch->bytes_sent += stats->bytes_sent;
+}
