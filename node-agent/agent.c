@@ -8,6 +8,7 @@
 #include "muster/log.h"
 #include "process.h"
 #include "report.h"
+#include "vow.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -28,7 +29,20 @@
 #define STOP_JOB_MS       2000 /* with the 2 s of silence: the others end within 5 s of a loss */
 #define LOOP_LONGEST_NS   MST_NS_PER_S
 
-static const char *const state_names[] = {"forming", "running", "farewell", "ended"};
+/* What everybody is told at the end, and the end of the job. */
+static void end(struct agent *agent, int exit_status, bool tell, const char *event, const char *reason)
+{
+    agent->state = AGENT_ENDED;
+    agent->exit_status = exit_status;
+    struct report report = report_begin(&agent->station.events, event);
+    report_text(&report, "reason", reason);
+    report_send(&report);
+    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(CONTROL_TEXT_BYTES + 8);
+    if (tell && agent->mesh && control_pack_text(&payload, agent->view, reason) == 0)
+        mesh_send_all(agent->mesh, CONTROL_ABORT, &payload);
+    if (agent->runner)
+        runner_cancel(agent->runner);
+}
 
 void agent_fail(struct agent *agent, int exit_status, bool tell, const char *format, ...)
 {
@@ -40,20 +54,46 @@ void agent_fail(struct agent *agent, int exit_status, bool tell, const char *for
     va_start(args, format);
     (void)vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
-    agent->state = AGENT_ENDED;
-    agent->exit_status = exit_status;
-
-    struct report report = report_begin(&agent->station.events, "failed");
-    report_text(&report, "reason", reason);
-    report_send(&report);
     (void)mst_error_set(&err, -ECANCELED, "%s", reason);
+    end(agent, exit_status, tell, "failed", reason);
     (void)mst_fail(exit_status, &err);
+}
 
-    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(CONTROL_TEXT_BYTES + 8);
-    if (tell && agent->mesh && control_pack_text(&payload, agent->view, reason) == 0)
-        mesh_send_all(agent->mesh, CONTROL_ABORT, &payload);
+void agent_end(struct agent *agent, int exit_status, const char *event, const char *reason)
+{
+    if (agent->state == AGENT_ENDED)
+        return;
+    mst_log_info("agent", "%s", reason);
+    end(agent, exit_status, false, event, reason);
+}
+
+struct job_progress agent_progress(const struct agent *agent)
+{
     if (agent->runner)
-        runner_cancel(agent->runner);
+        return runner_progress(agent->runner);
+    const uint64_t step = agent->job.kind->position(agent->job.state);
+    const uint32_t steps = agent->job.steps_per_epoch;
+    return (struct job_progress){.step = step, .epoch = steps > 0 ? (uint32_t)(step / steps) + 1 : 0};
+}
+
+/* In words: for health checks and people. */
+static const char *state_text(const struct agent *agent)
+{
+    switch (agent->state) {
+    case AGENT_FORMING:
+        return "forming";
+    case AGENT_RUNNING:
+        return "running";
+    case AGENT_CHANGING: {
+        const struct membership_wait wait = membership_waits_for(agent->membership);
+        return !agent->runner && wait.have < wait.want ? "paused" : "changing";
+    }
+    case AGENT_FAREWELL:
+        return "farewell";
+    case AGENT_ENDED:
+        break;
+    }
+    return "ended";
 }
 
 static void write_hosts(struct agent *agent)
@@ -84,21 +124,27 @@ static void write_hosts(struct agent *agent)
 
 static void send_heartbeat(struct agent *agent)
 {
-    struct control_heartbeat heartbeat = {.view = agent->view};
-    uint32_t epoch;
-    if (agent->runner)
-        runner_progress(agent->runner, &heartbeat.step, &epoch);
+    const struct control_heartbeat heartbeat = {.view = agent->view, .step = agent_progress(agent).step};
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(64);
     if (control_pack_heartbeat(&payload, &heartbeat) == 0)
         mesh_send_all(agent->mesh, CONTROL_HEARTBEAT, &payload);
 }
 
+/* No view holds: who is there, who is not, and why that is too few. */
 static void say_waiting(struct agent *agent)
 {
+    const struct membership_wait wait = membership_waits_for(agent->membership);
     struct report report = report_begin(&agent->station.events, "waiting");
-    report_number(&report, "have", (double)membership_reachable(agent->membership));
-    report_number(&report, "want", agent->config->workers);
+    report_number(&report, "have", (double)wait.have);
+    report_number(&report, "want", (double)wait.want);
+    report_number(&report, "view", (double)wait.last_view);
+    report_bool(&report, "quorum", wait.quorum);
     cJSON *missing = report_array(&report, "missing");
+    for (size_t m = 0; m < agent->world && m < WAITING_STRANGERS; m++)
+        if (!agent->members[m].self && agent->members[m].gone)
+            report_append_text(&report, missing, agent->members[m].identity.slot);
+    if (agent->notice[0])
+        report_append_text(&report, missing, agent->notice);
     char text[MESH_STRANGER_BYTES];
     for (size_t s = 0; s < WAITING_STRANGERS && mesh_stranger(agent->mesh, s, text); s++)
         report_append_text(&report, missing, text);
@@ -113,13 +159,14 @@ static void give_up_forming(struct agent *agent)
         if (mst_buf_printf(&strangers, "%s%s", s > 0 ? "; " : "", text) < 0)
             break; /* the reason is cut anyway */
     /* The others' time is over, too, and they go one after the other. */
-    const size_t here = membership_reachable(agent->membership);
-    const size_t gone = agent->known.count + 1 > here ? agent->known.count + 1 - here : 0;
+    const struct membership_wait wait = membership_waits_for(agent->membership);
+    const size_t gone = agent->known.count + 1 > wait.have ? agent->known.count + 1 - wait.have : 0;
     char left[64] = "";
-    if (gone > 0)
+    if (gone > 0 && !wait.quorum)
         (void)snprintf(left, sizeof left, ", and %zu that left again", gone);
-    agent_fail(agent, MST_EXIT_TIMEOUT, false, "%zu of %u workers found in %.0f s%s%s%s", here,
-               agent->config->workers, (double)agent->config->wait_ns / 1e9, left,
+    agent_fail(agent, MST_EXIT_TIMEOUT, false, "%zu of %zu %s found in %.0f s%s%s%s%s%s", wait.have,
+               wait.want, wait.quorum ? "slots that the last view's quorum needs" : "workers",
+               (double)agent->config->wait_ns / 1e9, left, agent->notice[0] ? ": " : "", agent->notice,
                strangers.count > 0 ? "; no workers: " : "", mst_buf_text(&strangers));
 }
 
@@ -131,34 +178,58 @@ static bool all_gone(const struct agent *agent)
     return true;
 }
 
-/* What is due by the clock. */
-static void tick(struct agent *agent)
+/* A stop that was asked for while no job ran. */
+static void stop_without_job(struct agent *agent)
+{
+    agent->stop_due = false;
+    agent_job_stopped(agent, false);
+}
+
+static bool is_waiting(const struct agent *agent)
+{
+    return agent->state == AGENT_FORMING || agent->state == AGENT_CHANGING;
+}
+
+static void tick_parts(struct agent *agent, uint64_t now_ns)
 {
     struct mst_error err = MST_ERROR_INIT;
-    const uint64_t now_ns = mst_now_ns();
     int r = 0;
     if (agent->search)
         r = search_tick(agent->search, now_ns, &err);
-    if (r == 0 && agent->membership)
+    if (r == 0 && agent->membership && (is_waiting(agent) || agent->state == AGENT_RUNNING))
         r = membership_tick(agent->membership, now_ns, &err);
     if (r < 0)
         agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
-    if (agent->mesh) {
-        mesh_tick(agent->mesh, now_ns);
-        write_hosts(agent);
-    }
-    if (agent->mesh && now_ns >= agent->heartbeat_ns) {
+    if (!agent->mesh)
+        return;
+    mesh_tick(agent->mesh, now_ns);
+    write_hosts(agent);
+    if (now_ns >= agent->heartbeat_ns) {
         agent->heartbeat_ns = now_ns + MESH_HEARTBEAT_NS;
         send_heartbeat(agent);
     }
-    if (agent->state == AGENT_FORMING && now_ns >= agent->waiting_ns) {
+}
+
+/* What is due by the clock. */
+static void tick(struct agent *agent)
+{
+    const uint64_t now_ns = mst_now_ns();
+    tick_parts(agent, now_ns);
+    if (agent->stop_due && agent->state != AGENT_ENDED)
+        stop_without_job(agent);
+    agent_check_recovered(agent);
+    if (!is_waiting(agent))
+        agent->waiting_ns = now_ns + WAITING_EVERY_NS;
+    if (is_waiting(agent) && now_ns >= agent->waiting_ns) {
         agent->waiting_ns = now_ns + WAITING_EVERY_NS;
         say_waiting(agent);
     }
-    if (agent->state == AGENT_FORMING && now_ns >= agent->form_deadline_ns)
+    if (!is_waiting(agent))
+        agent->form_deadline_ns = now_ns + agent->config->wait_ns;
+    if (is_waiting(agent) && !agent->runner && now_ns >= agent->form_deadline_ns)
         give_up_forming(agent);
-    if (agent->state == AGENT_RUNNING && agent->verdict_ns != 0 && now_ns >= agent->verdict_ns)
-        agent_fail(agent, MST_EXIT_FAILED, true, "%s", agent->job_err.text);
+    if (agent->leave_deadline_ns != 0 && now_ns >= agent->leave_deadline_ns)
+        agent_end(agent, agent->leave_status, "left", "the others did not agree in time to go on without it");
     if (agent->state == AGENT_FAREWELL && (all_gone(agent) || now_ns >= agent->farewell_ns))
         agent->state = AGENT_ENDED;
 }
@@ -174,20 +245,22 @@ static uint64_t next_deadline_ns(const struct agent *agent)
     uint64_t deadline_ns = mst_now_ns() + LOOP_LONGEST_NS;
     if (agent->search)
         sooner(&deadline_ns, search_deadline_ns(agent->search));
-    if (agent->membership)
+    if (agent->membership && (is_waiting(agent) || agent->state == AGENT_RUNNING))
         sooner(&deadline_ns, membership_deadline_ns(agent->membership));
     if (agent->mesh) {
         sooner(&deadline_ns, mesh_deadline_ns(agent->mesh));
         sooner(&deadline_ns, agent->heartbeat_ns);
     }
-    if (agent->state == AGENT_FORMING) {
+    if (is_waiting(agent)) {
         sooner(&deadline_ns, agent->waiting_ns);
         sooner(&deadline_ns, agent->form_deadline_ns);
     }
+    if (agent->leave_deadline_ns != 0)
+        sooner(&deadline_ns, agent->leave_deadline_ns);
     if (agent->state == AGENT_FAREWELL)
         sooner(&deadline_ns, agent->farewell_ns);
-    if (agent->verdict_ns != 0)
-        sooner(&deadline_ns, agent->verdict_ns);
+    if (agent->stop_due)
+        deadline_ns = 0;
     return deadline_ns;
 }
 
@@ -197,23 +270,20 @@ static void signalled(void *context, uint32_t events)
     (void)events;
     const int stop = process_signals_read(agent->signal_fd);
     if (stop == SIGINT)
-        agent_fail(agent, MST_EXIT_INTERRUPTED, true, "%s was interrupted (SIGINT)", agent->station.slot);
+        agent_leave(agent, MST_EXIT_INTERRUPTED, "SIGINT");
     else if (stop != 0)
-        agent_fail(agent, MST_EXIT_TERMINATED, true, "%s was told to stop (SIGTERM)", agent->station.slot);
+        agent_leave(agent, MST_EXIT_TERMINATED, "SIGTERM");
 }
 
 static void describe(void *context, char text[static HEALTH_TEXT_BYTES])
 {
     struct agent *agent = context;
-    uint64_t step = 0;
-    uint32_t epoch = 0;
-    if (agent->runner)
-        runner_progress(agent->runner, &step, &epoch);
+    const struct job_progress progress = agent_progress(agent);
     (void)snprintf(text, HEALTH_TEXT_BYTES,
                    "{\"slot\":\"%s\",\"state\":\"%s\",\"view\":%" PRIu64
                    ",\"rank\":%zu,\"world\":%zu,\"epoch\":%" PRIu32 ",\"step\":%" PRIu64 "}\n",
-                   agent->station.slot, state_names[agent->state], agent->view, agent->rank, agent->world,
-                   epoch, step);
+                   agent->station.slot, state_text(agent), agent->view, agent->rank, agent->world,
+                   progress.epoch, progress.step);
 }
 
 /* ---- from start to end ---- */
@@ -240,16 +310,37 @@ static int learn_peers(struct agent *agent, struct mst_error *err)
     return r;
 }
 
+static int open_membership(struct agent *agent, struct mst_error *err)
+{
+    const struct agent_config *config = agent->config;
+    const struct membership_callbacks callbacks = agent_membership_callbacks(agent);
+    struct membership_options options = {
+        .self = agent_as_worker(&agent->station.self.identity),
+        .first = config->workers,
+        .least = config->workers == config->workers_max ? 1 : config->workers,
+        .most = config->workers_max,
+        .allow_minority = config->allow_minority,
+    };
+    mst_cleanup(mst_freep) struct membership_place *places = NULL;
+    int r = 0;
+    if (config->state)
+        r = vow_read(config->state, agent->station.self.identity.job_key, &options.vow, &places, err);
+    else
+        mst_log_debug("agent",
+                      "no option '--state': after a restart this worker knows nothing of earlier views");
+    if (r >= 0)
+        r = membership_new(&options, &callbacks, &agent->membership, err);
+    return r;
+}
+
 static int open_network(struct agent *agent, struct mst_error *err)
 {
     const struct mesh_options mesh_options = {
-        .loop = agent->loop, .self = &agent->station.self, .expected = agent->config->workers};
+        .loop = agent->loop, .self = &agent->station.self, .expected = agent->config->workers_max};
     const struct mesh_callbacks mesh_callbacks = agent_mesh_callbacks(agent);
-    const struct membership_callbacks membership_callbacks = agent_membership_callbacks(agent);
-    const struct membership_worker self = agent_as_worker(&agent->station.self.identity);
     int r = mesh_new(&mesh_options, &mesh_callbacks, &agent->mesh, err);
     if (r == 0)
-        r = membership_new(&self, agent->config->workers, &membership_callbacks, &agent->membership, err);
+        r = open_membership(agent, err);
     if (r < 0 || agent->config->peer_count > 0)
         return r < 0 ? r : learn_peers(agent, err);
     const struct search_options search_options = {
@@ -271,6 +362,8 @@ static void report_start(struct agent *agent)
     report_text(&report, "version", MUSTER_VERSION);
     report_text(&report, "cluster", agent->config->cluster);
     report_number(&report, "workers", agent->config->workers);
+    if (agent->config->workers_max > agent->config->workers)
+        report_number(&report, "workers_max", agent->config->workers_max);
     report_number(&report, "pid_age_ms", mst_ms_since(agent->start_ns));
     if (agent->mesh) {
         (void)snprintf(subnet, sizeof subnet, "%s/%u", mst_ipv4_text(choice->subnet.network, address),
@@ -283,6 +376,23 @@ static void report_start(struct agent *agent)
     report_send(&report);
 }
 
+/* Workers meet only if their jobs are the same, and the rules by which they agree. */
+static int make_job_key(const struct agent *agent, uint8_t key[static MST_SHA256_BYTES],
+                        struct mst_error *err)
+{
+    const struct agent_config *config = agent->config;
+    const uint32_t limits[] = {config->workers, config->workers_max};
+    mst_cleanup(mst_sha256_release) struct mst_sha256 sha = {0};
+    int r = mst_sha256_init(&sha, err);
+    if (r == 0)
+        r = mst_sha256_update(&sha, key, MST_SHA256_BYTES, err);
+    if (r == 0)
+        r = mst_sha256_update(&sha, limits, sizeof limits, err);
+    if (r == 0)
+        r = mst_sha256_update(&sha, config->run, strlen(config->run), err);
+    return r < 0 ? r : mst_sha256_finish(&sha, key, err);
+}
+
 /* Everything that can be wrong with options and input files is found here. */
 static int open_inputs(struct agent *agent, struct mst_error *err)
 {
@@ -292,23 +402,17 @@ static int open_inputs(struct agent *agent, struct mst_error *err)
                 : station_open(&agent->station, config, DISCOVERY_ROLE_WORKER, STATION_SWEEPS, err);
     if (r < 0)
         return r;
-    const struct train_options options = {
-        .config = config,
-        .slot = agent->station.slot,
-        .events = &agent->station.events,
-        .start_ns = agent->start_ns,
-    };
-    r = train_new(&options, &agent->train, err);
+    const struct agent_site site = {
+        .config = config, .station = &agent->station, .start_ns = agent->start_ns};
+    uint8_t *key = agent->station.self.identity.job_key;
+    r = agent->work->open(agent->work->context, &site, &agent->job, key, err);
     if (r == 0)
-        r = train_key(agent->train, agent->station.self.identity.job_key, err);
+        r = make_job_key(agent, key, err);
     if (r < 0) {
-        train_free(agent->train);
-        agent->train = NULL;
+        agent->work->close(agent->work->context);
         station_close(&agent->station);
-        return r;
     }
-    agent->job = train_job(agent->train);
-    return 0;
+    return r;
 }
 
 static int open_rest(struct agent *agent, struct mst_error *err)
@@ -325,24 +429,24 @@ static int open_rest(struct agent *agent, struct mst_error *err)
     return r;
 }
 
-static void run(struct agent *agent)
+static void begin(struct agent *agent)
 {
     struct mst_error err = MST_ERROR_INIT;
-    bool watching_runner = false;
+    const uint64_t step = agent->job.kind->position(agent->job.state);
     agent->form_deadline_ns = mst_now_ns() + agent->config->wait_ns;
     agent->waiting_ns = mst_now_ns() + WAITING_EVERY_NS;
     report_start(agent);
     if (agent->config->standalone)
         agent_begin_alone(agent);
-    else if (membership_start(agent->membership, mst_now_ns(), &err) < 0)
+    else if (membership_start(agent->membership, step, mst_now_ns(), &err) < 0)
         agent_fail(agent, MST_EXIT_FAILED, false, "%s", err.text);
+}
+
+static void run(struct agent *agent)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    begin(agent);
     while (agent->state != AGENT_ENDED) {
-        if (agent->runner && !watching_runner) {
-            watching_runner = true;
-            if (loop_add(agent->loop, runner_fd(agent->runner), EPOLLIN, agent_runner_changed, agent, &err) <
-                0)
-                agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
-        }
         if (loop_run_once(agent->loop, next_deadline_ns(agent), &err) < 0)
             agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
         tick(agent);
@@ -368,14 +472,15 @@ static int close_all(struct agent *agent)
     health_free(agent->health);
     loop_free(agent->loop);
     discovery_workers_release(&agent->known);
-    train_free(agent->train);
+    agent->work->close(agent->work->context);
     station_close(&agent->station);
     free(agent->members);
+    agent_change_release(&agent->change);
     mst_closep(&agent->signal_fd);
     return agent->exit_status;
 }
 
-int agent_train(const struct agent_config *config)
+int agent_run(const struct agent_config *config, const struct agent_work *work)
 {
     struct mst_error err = MST_ERROR_INIT;
     struct agent *agent = calloc(1, sizeof *agent); /* too large for comfort on the stack */
@@ -384,6 +489,7 @@ int agent_train(const struct agent_config *config)
         return mst_fail(MST_EXIT_FAILED, &err);
     }
     agent->config = config;
+    agent->work = work;
     agent->signal_fd = -1;
     agent->start_ns = mst_now_ns() - (uint64_t)(process_age_ms() * (double)MST_NS_PER_MS);
 

@@ -1,13 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One worker's life: find the others, agree on a view, run the job, end together. All state hangs off struct
- * agent, so that a program may run several. */
+/* One worker from start to end: find the others, agree on views with them, and run a job in each. */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
 
 #include "config.h"
+#include "job.h"
+#include "station.h"
 
-/* Runs the verb `train` to its end and returns the exit status. Everything that has to be said has been said.
- */
+#include <stdint.h>
+
+/* What a work's open() is given; borrowed until its close(). */
+struct agent_site {
+    const struct agent_config *config;
+    struct station *station; /* slot, events, and the chosen interface */
+    uint64_t start_ns;       /* of the process, on mst_now_ns()'s clock */
+};
+
+/* A kind of work, from its input files to a job. */
+struct agent_work {
+    void *context;
+    /* Read the inputs: root is given up, the network not opened yet. Errors are about the user's files and
+     * settings, but for -ENOMEM. *ret_key: equal in two workers exactly if they run the same job. */
+    int (*open)(void *context, const struct agent_site *site, struct job *ret_job,
+                uint8_t ret_key[static MST_SHA256_BYTES], struct mst_error *err);
+    /* The job is done, by all: what was kept for a restart may go. May be NULL. */
+    void (*done)(void *context);
+    void (*close)(void *context);
+};
+
+/* Returns the exit status; what there is to say has been said. */
+int agent_run(const struct agent_config *config, const struct agent_work *work);
+
+/* The verb `train`. */
 int agent_train(const struct agent_config *config);
 
 #endif

@@ -3,6 +3,7 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/log.h"
+#include "vow.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,15 +18,14 @@ static void seen(void *context, const struct discovery_identity *who)
     agent->collector_known = true;
     if (agent->runner)
         runner_give_collector(agent->runner, who);
-    if (agent->search)
-        search_set_wanted(agent->search, agent_wants_search(agent));
-    mesh_set_dialling(agent->mesh, agent_wants_search(agent));
+    agent_set_searching(agent);
 }
 
 struct membership_worker agent_as_worker(const struct discovery_identity *identity)
 {
     struct membership_worker worker = {.ipv4 = identity->ipv4, .port = identity->port};
     memcpy(worker.id.bytes, identity->incarnation, sizeof worker.id.bytes);
+    worker.slot = membership_slot_of(identity->slot);
     return worker;
 }
 
@@ -47,45 +47,31 @@ static void peer_down(void *context, const struct discovery_identity *peer, cons
     struct mst_error err = MST_ERROR_INIT;
     struct membership_id id;
     memcpy(id.bytes, peer->incarnation, sizeof id.bytes);
+    struct member *member = agent_find_member(agent, peer->incarnation);
+    if (member)
+        agent_lost_member(agent, member, reason);
+    if (agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
+        return;
     if (membership_peer_down(agent->membership, &id, mst_now_ns(), &err) < 0)
         agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
-    struct member *member = agent_find_member(agent, peer->incarnation);
-    if (!member)
-        return;
-    const bool said_bye = member->gone;
-    member->gone = true;
-    if (agent->state != AGENT_RUNNING || said_bye)
-        return;
-    char address[MST_IPV4_TEXT_BYTES];
-    uint64_t step = 0;
-    uint32_t epoch = 0;
-    runner_progress(agent->runner, &step, &epoch);
-    agent_fail(agent, MST_EXIT_FAILED, true,
-               "lost worker %s at %s: %s (view %" PRIu64 ", epoch %" PRIu32 ", step %" PRIu64 ")", peer->slot,
-               mst_ipv4_text(peer->ipv4, address), reason, agent->view, epoch, step);
+    if (agent->known.count > DISCOVERY_WORKERS_MAX / 2) /* many restarts: room for those to come */
+        (void)discovery_workers_remove(&agent->known, peer->incarnation);
 }
 
 static int membership_frame(struct agent *agent, const struct discovery_identity *from,
                             enum control_type type, const uint8_t *payload, size_t count,
                             struct mst_error *err)
 {
-    mst_cleanup(mst_freep) struct membership_worker *workers = NULL;
-    struct membership_message message;
+    mst_cleanup(control_membership_release) struct control_membership membership = {0};
     struct membership_id id;
-    int r = control_unpack_membership(type, payload, count, &message, &workers, err);
-    if (r < 0)
+    const int r = control_unpack_membership(type, payload, count, &membership, err);
+    if (r < 0 || agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
         return r;
-    if (agent->view > 0 && !agent_find_member(agent, from->incarnation)) {
-        char text[CONTROL_TEXT_BYTES];
-        mst_cleanup(mst_buf_release) struct mst_buf refusal = MST_BUF_INIT(CONTROL_TEXT_BYTES + 8);
-        (void)snprintf(text, sizeof text,
-                       "%s runs view %" PRIu64 " with %zu workers already: there is no place left",
-                       agent->station.slot, agent->view, agent->world);
-        r = control_pack_text(&refusal, agent->view, text);
-        return r < 0 ? r : mesh_send(agent->mesh, from->incarnation, CONTROL_REFUSED, &refusal, err);
-    }
+    struct member *member = agent_find_member(agent, from->incarnation);
+    if (member && membership.message.leaving)
+        member->leaving = true;
     memcpy(id.bytes, from->incarnation, sizeof id.bytes);
-    return membership_receive(agent->membership, &id, &message, mst_now_ns(), err);
+    return membership_receive(agent->membership, &id, &membership.message, mst_now_ns(), err);
 }
 
 static int done_frame(struct agent *agent, const struct discovery_identity *from, const uint8_t *payload,
@@ -97,8 +83,7 @@ static int done_frame(struct agent *agent, const struct discovery_identity *from
     if (r < 0)
         return r;
     if (!member || done.view != agent->view)
-        return mst_error_set(err, -EPROTO, "done with view %" PRIu64 ", which is not this worker's",
-                             done.view);
+        return 0; /* of a view that is not ours any more, or not yet: it is said again in the next */
     member->done = true;
     member->result = done;
     if (agent->members[agent->rank].done)
@@ -106,21 +91,41 @@ static int done_frame(struct agent *agent, const struct discovery_identity *from
     return 0;
 }
 
-static int text_frame(struct agent *agent, enum control_type type, const uint8_t *payload, size_t count,
-                      struct mst_error *err)
+static int text_frame(struct agent *agent, const struct discovery_identity *from, enum control_type type,
+                      const uint8_t *payload, size_t count, struct mst_error *err)
 {
     uint64_t view;
     char text[CONTROL_TEXT_BYTES];
+    struct member *member = agent_find_member(agent, from->incarnation);
     const int r = control_unpack_text(payload, count, &view, text, err);
     if (r < 0)
         return r;
-    /* An abort of a view that is not ours, and a refusal once we are in, are late mail. */
-    if ((type == CONTROL_ABORT && agent->view > 0 && view == agent->view && agent->state == AGENT_RUNNING) ||
-        (type == CONTROL_REFUSED && agent->view == 0))
-        /* An abort is passed on: else a third worker may see this one's connection end before it has read the
-         * reason from the first. */
-        agent_fail(agent, MST_EXIT_FAILED, type == CONTROL_ABORT, "%s", text);
+    if (type == CONTROL_ABORT && member)
+        memcpy(member->last_words, text, sizeof member->last_words);
+    else if (type == CONTROL_NOTICE)
+        memcpy(agent->notice, text, sizeof agent->notice);
+    else if (type == CONTROL_REFUSED && agent->state == AGENT_FORMING)
+        agent_fail(agent, MST_EXIT_FAILED, false, "%s", text);
     return 0;
+}
+
+/* Who says BYE knows that all its view's workers are done, and so are we if we are one of them. */
+static void bye_frame(struct agent *agent, const struct discovery_identity *from)
+{
+    struct member *member = agent_find_member(agent, from->incarnation);
+    if (agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED) {
+        if (member)
+            member->gone = true;
+        return;
+    }
+    if (member)
+        member->gone = true;
+    if (member && agent->members[agent->rank].done && agent->runner)
+        runner_give_all_done(agent->runner);
+    else if (member && agent->members[agent->rank].done)
+        agent_say_bye(agent);
+    else if (agent->state != AGENT_RUNNING)
+        agent_end(agent, MST_EXIT_DONE, "dismissed", "the job was finished without this worker");
 }
 
 static int frame(void *context, const struct discovery_identity *from, uint16_t type, const uint8_t *payload,
@@ -128,38 +133,57 @@ static int frame(void *context, const struct discovery_identity *from, uint16_t 
 {
     struct agent *agent = context;
     struct control_heartbeat heartbeat;
-    struct member *member;
+    struct member *member = agent_find_member(agent, from->incarnation);
+    if (member)
+        member->heard_ns = mst_now_ns();
     switch (type) {
     case CONTROL_HEARTBEAT:
         return control_unpack_heartbeat(payload, count, &heartbeat, err);
     case CONTROL_PROPOSE:
     case CONTROL_COMMIT:
+    case CONTROL_HOLD:
         return membership_frame(agent, from, type, payload, count, err);
     case CONTROL_DONE:
         return done_frame(agent, from, payload, count, err);
     case CONTROL_ABORT:
     case CONTROL_REFUSED:
-        return text_frame(agent, type, payload, count, err);
+    case CONTROL_NOTICE:
+        return text_frame(agent, from, type, payload, count, err);
     case CONTROL_BYE:
-        member = agent_find_member(agent, from->incarnation);
-        if (member)
-            member->gone = true;
+        bye_frame(agent, from);
         return 0;
     default:
         return mst_error_set(err, -EPROTO, "a control frame of unknown type %u", type);
     }
 }
 
+/* A connection for a view that is not committed here yet waits for it. */
 static void data_arrived(void *context, const struct discovery_identity *from, int fd)
 {
     struct agent *agent = context;
-    if (agent->runner) {
+    const bool early =
+        from->view > agent->view &&
+        (agent->state == AGENT_FORMING || agent->state == AGENT_CHANGING || agent->state == AGENT_RUNNING);
+    if (!early) {
         agent_give_data(agent, from, fd);
-    } else if (agent->state == AGENT_FORMING && agent->pending_count < PENDING_DATA_MAX) {
+    } else if (agent->pending_count < PENDING_DATA_MAX) {
         agent->pending[agent->pending_count++] = (struct pending_data){.from = *from, .fd = fd};
     } else {
         mst_closep(&fd);
     }
+}
+
+static uint16_t frame_type(enum membership_kind kind)
+{
+    switch (kind) {
+    case MEMBERSHIP_PROPOSE:
+        return CONTROL_PROPOSE;
+    case MEMBERSHIP_COMMIT:
+        return CONTROL_COMMIT;
+    case MEMBERSHIP_HOLD:
+        break;
+    }
+    return CONTROL_HOLD;
 }
 
 static void send_membership(void *context, const struct membership_id *to,
@@ -168,12 +192,40 @@ static void send_membership(void *context, const struct membership_id *to,
     struct agent *agent = context;
     struct mst_error err = MST_ERROR_INIT;
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(DISCOVERY_FRAME_MAX_BYTES);
-    const uint16_t type = message->kind == MEMBERSHIP_PROPOSE ? CONTROL_PROPOSE : CONTROL_COMMIT;
     int r = control_pack_membership(&payload, message);
     if (r == 0)
-        r = mesh_send(agent->mesh, to->bytes, type, &payload, &err);
+        r = mesh_send(agent->mesh, to->bytes, frame_type(message->kind), &payload, &err);
     if (r < 0) /* the connection is on its way down, and its end is told to the state machine */
         mst_log_debug("agent", "membership message not sent: %s", err.text);
+}
+
+static int save_vow(void *context, const struct membership_vow *vow, struct mst_error *err)
+{
+    struct agent *agent = context;
+    if (!agent->config->state)
+        return 0; /* said at the start */
+    return vow_write(agent->config->state, agent->station.self.identity.job_key, vow, err);
+}
+
+static void refuse(void *context, const struct membership_id *peer, bool full)
+{
+    struct agent *agent = context;
+    struct mst_error err = MST_ERROR_INIT;
+    char text[CONTROL_TEXT_BYTES];
+    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(CONTROL_TEXT_BYTES + 8);
+    const struct discovery_identity *identity = discovery_workers_find(&agent->known, peer->bytes);
+    if (full)
+        (void)snprintf(text, sizeof text,
+                       "%s runs view %" PRIu64 " with %zu workers already: there is no place left",
+                       agent->station.slot, agent->view, agent->world);
+    else
+        (void)snprintf(text, sizeof text, "view %" PRIu64 " has a worker of the name %.100s already",
+                       agent->view, identity ? identity->slot : "?");
+    int r = control_pack_text(&payload, agent->view, text);
+    if (r == 0)
+        r = mesh_send(agent->mesh, peer->bytes, full ? CONTROL_REFUSED : CONTROL_NOTICE, &payload, &err);
+    if (r < 0)
+        mst_log_debug("agent", "refusal not sent: %s", err.text);
 }
 
 struct mesh_callbacks agent_mesh_callbacks(struct agent *agent)
@@ -189,5 +241,12 @@ struct mesh_callbacks agent_mesh_callbacks(struct agent *agent)
 struct membership_callbacks agent_membership_callbacks(struct agent *agent)
 {
     return (struct membership_callbacks){
-        .context = agent, .send = send_membership, .committed = agent_view_committed};
+        .context = agent,
+        .send = send_membership,
+        .save_vow = save_vow,
+        .stop = agent_stop_job,
+        .committed = agent_view_committed,
+        .left = agent_has_left,
+        .refuse = refuse,
+    };
 }

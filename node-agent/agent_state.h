@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of one agent share: agent.c (start, clock, end), agent_peers.c (what other agents say) and
- * agent_view.c (the view and its job). Everything runs in the agent's own thread; the job has its own
- * (runner.h). */
+/* What the parts of one agent share: agent.c (start, clock, end), agent_peers.c (what other agents say),
+ * agent_view.c (a view and the job in it) and agent_change.c (from one view to the next). Everything runs in
+ * the agent's own thread; the job has its own (runner.h). */
 #ifndef AGENT_AGENT_STATE_H
 #define AGENT_AGENT_STATE_H
 
+#include "agent.h"
 #include "config.h"
 #include "control.h"
 #include "health.h"
@@ -15,16 +16,16 @@
 #include "runner.h"
 #include "search.h"
 #include "station.h"
-#include "train.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PENDING_DATA_MAX 16
+#define PENDING_DATA_MAX 128
 
 enum agent_state {
-    AGENT_FORMING,  /* searching and agreeing */
-    AGENT_RUNNING,  /* the job's thread is at work */
+    AGENT_FORMING,  /* searching and agreeing on a first view */
+    AGENT_RUNNING,  /* a view holds, the job's thread is at work */
+    AGENT_CHANGING, /* the job stops or has stopped, the members talk about the next view */
     AGENT_FAREWELL, /* all are done: BYE is on its way */
     AGENT_ENDED,
 };
@@ -32,24 +33,38 @@ enum agent_state {
 /* A worker of the view. */
 struct member {
     struct discovery_identity identity;
-    bool self, done, gone;
+    bool self, done;
+    bool gone;    /* said goodbye, or is lost */
+    bool leaving; /* is about to go, and not lost */
+    uint64_t heard_ns;
     struct control_done result;
+    char last_words[CONTROL_TEXT_BYTES]; /* why it ends, where it said so */
 };
 
-/* A data connection that came before the view was committed here. */
+/* A data connection that came before its view was committed here. */
 struct pending_data {
     struct discovery_identity from;
     int fd;
 };
 
+/* From the notice that a view will not do any more to the first step in a later one. */
+struct change {
+    uint64_t noticed_ns; /* 0: none is under way */
+    uint64_t silence_ns; /* of the worker that was lost first, before that was noticed */
+    uint64_t agreed_ns;
+    bool repeats;           /* a step was broken off */
+    struct member *members; /* owned: of the view that was left */
+    size_t world;
+};
+
 struct agent {
     const struct agent_config *config;
+    const struct agent_work *work;
     uint64_t start_ns; /* of the process, on the monotonic clock */
     struct station station;
     struct loop *loop;
     int signal_fd;
     struct health *health;
-    struct train *train;
     struct job job;
     struct mesh *mesh;     /* NULL when alone, as the next two */
     struct search *search; /* NULL with --peers, too */
@@ -59,17 +74,23 @@ struct agent {
     size_t pending_count;
     bool collector_known;
     struct discovery_identity collector;
-    bool hosts_written; /* ips.xml */
+    bool hosts_written;              /* ips.xml */
+    char notice[CONTROL_TEXT_BYTES]; /* what a peer said last about why we have to wait */
 
     enum agent_state state;
     uint64_t view;
     struct member *members; /* owned, in rank order */
     size_t world, rank;
+    uint64_t view_step; /* that the view began after */
     struct runner *runner;
+    bool watching_runner;
+    bool stop_due; /* the job is to be stopped, but there is none: the membership has yet to hear it */
+    struct change change;
+    unsigned fruitless; /* views in a row without a step */
 
     uint64_t heartbeat_ns, waiting_ns, form_deadline_ns;
-    uint64_t verdict_ns; /* the job failed by its connections: until then the mesh may say why; 0: no */
-    struct mst_error job_err;
+    uint64_t leave_deadline_ns; /* 0: not leaving */
+    int leave_status;
     uint64_t farewell_ns;
     int exit_status;
 };
@@ -77,6 +98,9 @@ struct agent {
 /* The end with a reason, once: the first one counts. `tell`: the others do not know it yet. */
 void agent_fail(struct agent *agent, int exit_status, bool tell, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same with an event of another name than "failed": an end that is no failure of this worker. */
+void agent_end(struct agent *agent, int exit_status, const char *event, const char *reason);
+struct job_progress agent_progress(const struct agent *agent);
 
 /* ---- agent_view.c ---- */
 
@@ -84,17 +108,37 @@ void agent_fail(struct agent *agent, int exit_status, bool tell, const char *for
 struct member *agent_find_member(const struct agent *agent, const uint8_t *incarnation);
 /* Is there still somebody to look for: workers, or the collector? */
 bool agent_wants_search(const struct agent *agent);
+void agent_set_searching(struct agent *agent);
 /* The membership's callback: the view holds, the job starts. */
-void agent_view_committed(void *context, uint64_t view, const struct membership_worker *workers,
-                          size_t count);
+void agent_view_committed(void *context, const struct membership_view *view);
 /* A view of one, without a network. */
 void agent_begin_alone(struct agent *agent);
 /* A data connection for the running job; takes `fd` over. */
 void agent_give_data(struct agent *agent, const struct discovery_identity *from, int fd);
 /* Compares the results once all have one. */
 void agent_check_all_done(struct agent *agent);
+/* Everybody has everything: take leave. */
+void agent_say_bye(struct agent *agent);
 /* The loop's callback for the job's thread. */
 void agent_runner_changed(void *context, uint32_t events);
+
+/* ---- agent_change.c ---- */
+
+/* The membership's callbacks. */
+void agent_stop_job(void *context, bool at_once, const char *reason);
+void agent_has_left(void *context, uint64_t view);
+/* A member's connection is gone. */
+void agent_lost_member(struct agent *agent, struct member *member, const char *reason);
+/* The job's thread has ended with the state after a whole step. `broken`: in the middle of the next one. */
+void agent_job_stopped(struct agent *agent, bool broken);
+/* The view that follows holds. */
+void agent_change_agreed(struct agent *agent);
+const char *agent_change_cause(const struct agent *agent);
+/* Tells of the first step after a change, once it is made. */
+void agent_check_recovered(struct agent *agent);
+/* Told to stop: say good-bye first where that makes a difference. */
+void agent_leave(struct agent *agent, int exit_status, const char *signal_name);
+void agent_change_release(struct change *change);
 
 /* ---- agent_peers.c ---- */
 

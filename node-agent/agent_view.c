@@ -4,14 +4,16 @@
 #include "muster/clock.h"
 #include "muster/log.h"
 #include "report.h"
+#include "vow.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
-#define VERDICT_NS  (MESH_SILENCE_NS + 500 * MST_NS_PER_MS)
-#define FAREWELL_NS (2 * MST_NS_PER_S)
+#define FAREWELL_NS   (2 * MST_NS_PER_S)
+#define RUNNER_END_MS 2000
 #define VIEW_SHOWN                                                                                           \
     24 /* members named in one event: a line has its limit, and each member says its own rank */
 
@@ -25,43 +27,54 @@ struct member *agent_find_member(const struct agent *agent, const uint8_t *incar
 
 void agent_give_data(struct agent *agent, const struct discovery_identity *from, int fd)
 {
-    const size_t previous = (agent->rank + agent->world - 1) % agent->world;
-    const struct discovery_identity *expected = &agent->members[previous].identity;
-    if (from->view != agent->view ||
-        memcmp(from->incarnation, expected->incarnation, sizeof from->incarnation) != 0) {
-        mst_log_warn("agent",
-                     "data connection from %s of view %" PRIu64 " dropped: it is not the worker before "
-                     "this one in view %" PRIu64,
-                     from->slot, from->view, agent->view);
+    const struct member *member = agent_find_member(agent, from->incarnation);
+    if (from->view != agent->view || !member || !agent->runner) {
+        mst_log_debug("agent",
+                      "data connection from %s of view %" PRIu64 " dropped: here it is view %" PRIu64,
+                      from->slot, from->view, agent->view);
         mst_closep(&fd);
         return;
     }
-    runner_give_previous(agent->runner, fd);
+    runner_give_data(agent->runner, (uint32_t)(member - agent->members), fd);
 }
 
-static void start_job(struct agent *agent)
+/* Those that came early; who is of another view gave up since. */
+static void give_pending(struct agent *agent)
+{
+    for (size_t p = 0; p < agent->pending_count; p++)
+        agent_give_data(agent, &agent->pending[p].from, agent->pending[p].fd);
+    agent->pending_count = 0;
+}
+
+static void start_job(struct agent *agent, const uint64_t *steps)
 {
     struct mst_error err = MST_ERROR_INIT;
-    const struct discovery_identity *next = &agent->members[(agent->rank + 1) % agent->world].identity;
+    mst_cleanup(mst_freep) struct discovery_identity *members = calloc(agent->world, sizeof *members);
+    for (size_t m = 0; members && m < agent->world; m++)
+        members[m] = agent->members[m].identity;
     struct runner_options options = {
         .job = &agent->job,
-        .view = {.view = agent->view, .rank = (uint32_t)agent->rank, .world = (uint32_t)agent->world},
+        .view = agent->view,
+        .rank = (uint32_t)agent->rank,
+        .world = (uint32_t)agent->world,
+        .members = members,
+        .steps = steps,
         .self = agent->station.self,
-        .next = *next,
         .collect = agent->config->collect && agent->mesh,
     };
-    memcpy(&options.view.key, agent->station.self.identity.job_key, sizeof options.view.key);
-    int r = runner_start(&options, &agent->runner, &err);
+    memcpy(&options.key, agent->station.self.identity.job_key, sizeof options.key);
+    int r = members ? runner_start(&options, &agent->runner, &err)
+                    : mst_error_set(&err, -ENOMEM, "start the job: no memory");
     mst_forget(&options.self, sizeof options.self);
+    if (r == 0)
+        r = loop_add(agent->loop, runner_fd(agent->runner), EPOLLIN, agent_runner_changed, agent, &err);
     if (r < 0) {
         agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
         return;
     }
     if (agent->collector_known)
         runner_give_collector(agent->runner, &agent->collector);
-    for (size_t p = 0; p < agent->pending_count; p++)
-        agent_give_data(agent, &agent->pending[p].from, agent->pending[p].fd);
-    agent->pending_count = 0;
+    give_pending(agent);
 }
 
 static void report_view(struct agent *agent)
@@ -70,6 +83,8 @@ static void report_view(struct agent *agent)
     report_number(&report, "view", (double)agent->view);
     report_number(&report, "rank", (double)agent->rank);
     report_number(&report, "world", (double)agent->world);
+    report_number(&report, "step", (double)agent->view_step);
+    report_text(&report, "cause", agent_change_cause(agent));
     report_number(&report, "since_start_ms", mst_ms_since(agent->start_ns));
     cJSON *members = report_array(&report, "members");
     for (size_t m = 0; m < agent->world && m < VIEW_SHOWN; m++) {
@@ -82,52 +97,82 @@ static void report_view(struct agent *agent)
 
 bool agent_wants_search(const struct agent *agent)
 {
-    return agent->state == AGENT_FORMING ||
-           (agent->state == AGENT_RUNNING && agent->config->collect && !agent->collector_known);
+    switch (agent->state) {
+    case AGENT_FORMING:
+    case AGENT_CHANGING:
+        return true;
+    case AGENT_RUNNING:
+        return agent->world < agent->config->workers_max ||
+               (agent->config->collect && !agent->collector_known);
+    case AGENT_FAREWELL:
+    case AGENT_ENDED:
+        break;
+    }
+    return false;
 }
 
-/* The view holds: from here on the members are fixed. */
-static void begin_view(struct agent *agent)
+void agent_set_searching(struct agent *agent)
 {
-    agent->state = AGENT_RUNNING;
-    agent->station.self.identity.view = agent->view;
     if (agent->search)
         search_set_wanted(agent->search, agent_wants_search(agent));
     if (agent->mesh)
         mesh_set_dialling(agent->mesh, agent_wants_search(agent));
-    report_view(agent);
-    start_job(agent);
 }
 
-void agent_view_committed(void *context, uint64_t view, const struct membership_worker *workers, size_t count)
+/* The view holds: its members are fixed. */
+static void begin_view(struct agent *agent, const uint64_t *steps)
+{
+    agent->state = AGENT_RUNNING;
+    agent->notice[0] = '\0';
+    agent->station.self.identity.view = agent->view;
+    agent_set_searching(agent);
+    report_view(agent);
+    start_job(agent, steps);
+}
+
+static void fill_member(struct agent *agent, const struct membership_worker *worker, struct member *member)
+{
+    member->self =
+        memcmp(worker->id.bytes, agent->station.self.identity.incarnation, sizeof worker->id.bytes) == 0;
+    /* Agreed with: so known. */
+    member->identity = member->self ? agent->station.self.identity
+                                    : *discovery_workers_find(&agent->known, worker->id.bytes);
+    member->heard_ns = mst_now_ns();
+}
+
+void agent_view_committed(void *context, const struct membership_view *view)
 {
     struct agent *agent = context;
     if (agent->state == AGENT_ENDED)
         return; /* told to stop while the last signature was on its way */
-    agent->members = calloc(count, sizeof *agent->members);
-    if (!agent->members) {
-        agent_fail(agent, MST_EXIT_FAILED, true, "keep a view of %zu workers: no memory", count);
+    struct member *members = calloc(view->count, sizeof *members);
+    mst_cleanup(mst_freep) uint64_t *steps = calloc(view->count, sizeof *steps);
+    if (!members || !steps) {
+        free(members);
+        agent_fail(agent, MST_EXIT_FAILED, true, "keep a view of %zu workers: no memory", view->count);
         return;
     }
-    agent->view = view;
-    agent->world = count;
-    for (size_t w = 0; w < count; w++) {
-        struct member *member = &agent->members[w];
-        const struct discovery_identity *identity =
-            discovery_workers_find(&agent->known, workers[w].id.bytes);
-        member->self = memcmp(workers[w].id.bytes, agent->station.self.identity.incarnation,
-                              sizeof workers[w].id.bytes) == 0;
-        if (member->self)
-            agent->rank = w;
-        member->identity =
-            member->self ? agent->station.self.identity : *identity; /* agreed with: so known */
+    agent_change_agreed(agent);
+    agent->view_step = 0;
+    for (size_t m = 0; m < view->count; m++) {
+        fill_member(agent, &view->members[m].worker, &members[m]);
+        steps[m] = view->members[m].step;
+        if (steps[m] > agent->view_step)
+            agent->view_step = steps[m];
+        if (members[m].self)
+            agent->rank = m;
     }
-    begin_view(agent);
+    free(agent->members);
+    agent->members = members;
+    agent->world = view->count;
+    agent->view = view->view;
+    begin_view(agent, steps);
 }
 
 /* A job that runs alone has a view of its own. */
 void agent_begin_alone(struct agent *agent)
 {
+    const uint64_t step = agent->job.kind->position(agent->job.state);
     agent->members = calloc(1, sizeof *agent->members);
     if (!agent->members) {
         agent_fail(agent, MST_EXIT_FAILED, false, "no memory");
@@ -137,7 +182,8 @@ void agent_begin_alone(struct agent *agent)
     agent->members[0].self = true;
     agent->world = 1;
     agent->view = 1;
-    begin_view(agent);
+    agent->view_step = step;
+    begin_view(agent, &step);
 }
 
 void agent_check_all_done(struct agent *agent)
@@ -173,25 +219,49 @@ static void tell_done(struct agent *agent, const struct job_result *result)
     agent_check_all_done(agent);
 }
 
-static void say_bye(struct agent *agent)
+void agent_say_bye(struct agent *agent)
 {
     const struct mst_buf nothing = MST_BUF_INIT(0);
+    struct mst_error err = MST_ERROR_INIT;
     agent->state = AGENT_FAREWELL;
     agent->farewell_ns = mst_now_ns() + FAREWELL_NS;
+    if (agent->config->state && vow_remove(agent->config->state, &err) < 0)
+        mst_log_warn("agent", "%s", err.text);
+    if (agent->work->done)
+        agent->work->done(agent->work->context);
     if (agent->mesh)
         mesh_send_all(agent->mesh, CONTROL_BYE, &nothing);
 }
 
-static void job_failed(struct agent *agent, const struct mst_error *err)
+/* What means that others are lost or have left the view, and says nothing about this worker's own job. */
+static bool is_about_others(int code)
 {
-    const bool by_connection = err->code == -EPIPE || err->code == -ECONNRESET || err->code == -ETIMEDOUT;
-    if (by_connection && agent->mesh && agent->verdict_ns == 0) {
-        /* The mesh is about to learn who is lost, and says it better. */
-        agent->job_err = *err;
-        agent->verdict_ns = mst_now_ns() + VERDICT_NS;
-        return;
+    switch (code) {
+    case -EPIPE:
+    case -ECONNRESET:
+    case -ECONNREFUSED:
+    case -ECONNABORTED:
+    case -EHOSTUNREACH:
+    case -ENETUNREACH:
+    case -ENETDOWN:
+    case -ETIMEDOUT:
+    case -ECANCELED:
+    case -ESTALE:
+    case -EAGAIN:
+        return true;
+    default:
+        return false;
     }
-    agent_fail(agent, MST_EXIT_FAILED, true, "%s", err->text);
+}
+
+/* The thread has ended: nothing of the view's job is left but its state. */
+static void end_runner(struct agent *agent)
+{
+    loop_remove(agent->loop, runner_fd(agent->runner));
+    if (runner_stop(agent->runner, RUNNER_END_MS) < 0)
+        agent_fail(agent, MST_EXIT_FAILED, true, "the job's thread does not end");
+    else
+        agent->runner = NULL;
 }
 
 void agent_runner_changed(void *context, uint32_t events)
@@ -203,10 +273,17 @@ void agent_runner_changed(void *context, uint32_t events)
     const enum runner_stage stage = runner_stage(agent->runner, &result, &err);
     if (agent->state == AGENT_ENDED)
         return;
-    if (stage == RUNNER_FAILED)
-        job_failed(agent, &err);
+    agent_check_recovered(agent); /* its figures go with the runner */
     if ((stage == RUNNER_DELIVERED || stage == RUNNER_COMPLETED) && !agent->members[agent->rank].done)
         tell_done(agent, &result);
     if (stage == RUNNER_COMPLETED && agent->state == AGENT_RUNNING)
-        say_bye(agent);
+        agent_say_bye(agent);
+    if (stage == RUNNER_FAILED && (!agent->membership || !is_about_others(err.code))) {
+        agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
+    } else if (stage == RUNNER_FAILED || stage == RUNNER_PAUSED) {
+        if (stage == RUNNER_FAILED && err.code != -ECANCELED)
+            mst_log_debug("agent", "view %" PRIu64 ": %s", agent->view, err.text);
+        end_runner(agent);
+        agent_job_stopped(agent, stage == RUNNER_FAILED);
+    }
 }

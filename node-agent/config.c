@@ -4,6 +4,7 @@
 #include "membership.h"
 #include "muster/cleanup.h"
 #include "muster/parse.h"
+#include "muster/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ SET_TEXT(model)
 SET_TEXT(data)
 SET_TEXT(out)
 SET_TEXT(xml)
-SET_U32(workers, 1, MEMBERSHIP_MAX_WORKERS)
+SET_TEXT(state)
 SET_U32(epochs, 1, 100000) /* the history of more would be larger than a history may be */
 SET_U32(steps, 1, 1000000000)
 SET_U32(batch, 1, 65536)
@@ -46,6 +47,43 @@ SET_BOOL(insecure)
 SET_BOOL(standalone)
 SET_BOOL(collect)
 SET_BOOL(step_log)
+SET_BOOL(allow_minority)
+SET_U32(checkpoint_steps, 0, 1000000000)
+
+static int set_run(void *settings, const char *text, struct mst_error *err)
+{
+    if (strlen(text) > TRAINER_RUN_MAX_BYTES)
+        return mst_error_set(err, -EINVAL, "a name of more than %d bytes", TRAINER_RUN_MAX_BYTES);
+    ((struct agent_config *)settings)->run = text; /* may be empty: what a stack sets to nothing */
+    return 0;
+}
+
+/* N, or MIN:MAX. */
+static int set_workers(void *settings, const char *text, struct mst_error *err)
+{
+    struct agent_config *config = settings;
+    const char *colon = strchr(text, ':');
+    char least[16];
+    const size_t bytes = colon ? (size_t)(colon - text) : strlen(text);
+    if (bytes >= sizeof least)
+        return mst_error_set(err, -EINVAL, "'%.64s' is neither N nor MIN:MAX", text);
+    memcpy(least, text, bytes);
+    least[bytes] = '\0';
+    int r = mst_parse_u32(least, 1, MEMBERSHIP_MAX_WORKERS, &config->workers, err);
+    config->workers_max = config->workers;
+    if (r == 0 && colon)
+        r = mst_parse_u32(colon + 1, config->workers, MEMBERSHIP_MAX_WORKERS, &config->workers_max, err);
+    return r;
+}
+
+static int set_exchange(void *settings, const char *text, struct mst_error *err)
+{
+    struct agent_config *config = settings;
+    config->ring = strcmp(text, "ring") == 0;
+    if (!config->ring && strcmp(text, "direct") != 0)
+        return mst_error_set(err, -EINVAL, "'%.64s' is neither direct nor ring", text);
+    return 0;
+}
 
 static int set_port(void *settings, const char *text, struct mst_error *err)
 {
@@ -243,11 +281,18 @@ static const struct mst_option train_table[] = {
      .set = set_data,
      .required = true},
     {.name = "workers",
-     .argument = "N",
+     .argument = "N|MIN:MAX",
      .env = "MUSTER_WORKERS",
      .fallback = "1",
-     .help = "number of workers that train together, 1 to 1024",
+     .help = "workers that train together, 1 to 1024: a number,\n"
+             "or the least and the most",
      .set = set_workers},
+    {.name = "exchange",
+     .argument = "KIND",
+     .env = "MUSTER_EXCHANGE",
+     .fallback = "direct",
+     .help = "of gradients: direct (sums in the order of the shards) or ring",
+     .set = set_exchange},
     {.name = "epochs",
      .argument = "N",
      .env = "MUSTER_EPOCHS",
@@ -306,6 +351,30 @@ static const struct mst_option train_table[] = {
      .fallback = "60s",
      .help = "how long to wait for the other workers",
      .set = set_wait},
+    {.name = "state",
+     .argument = "DIR",
+     .env = "MUSTER_STATE",
+     .help = "this worker's own folder for what a restart must find:\n"
+             "its last agreement, and checkpoints",
+     .set = set_state},
+    {.name = "run",
+     .argument = "TEXT",
+     .env = "MUSTER_RUN",
+     .fallback = "",
+     .help = "name of this run: state of another one is not taken up",
+     .set = set_run},
+    {.name = "checkpoint-steps",
+     .argument = "N",
+     .env = "MUSTER_CHECKPOINT_STEPS",
+     .fallback = "0",
+     .help = "steps from one checkpoint to the next; 0: those of an epoch",
+     .set = set_checkpoint_steps},
+    {.name = "allow-minority",
+     .kind = MST_OPT_FLAG,
+     .env = "MUSTER_ALLOW_MINORITY",
+     .help = "go on with fewer than half of the workers: nobody else\n"
+             "may be training the same job",
+     .set = set_allow_minority},
     {.name = "collect",
      .kind = MST_OPT_FLAG,
      .env = "MUSTER_COLLECT",
@@ -398,9 +467,13 @@ int config_read(enum config_verb verb, int argc, char **argv, struct agent_confi
     int r = mst_options_parse(&verbs[verb], argc, argv, &config, &operands, err);
     if (r == 0 && operands < argc)
         r = mst_error_set(err, -EINVAL, "'%.64s': no operands are expected", argv[operands]);
-    if (r == 0 && config.standalone && config.workers > 1)
+    if (config.workers_max == 0) /* a verb without that option */
+        config.workers = config.workers_max = 1;
+    if (!config.run)
+        config.run = "";
+    if (r == 0 && config.standalone && config.workers_max > 1)
         r = mst_error_set(err, -EINVAL, "option '--standalone' trains with one worker, not with %u",
-                          config.workers);
+                          config.workers_max);
     if (r == 0 && config.peer_count > 0 && config.peer_count < config.workers)
         r = mst_error_set(err, -EINVAL, "option '--peers' names %zu addresses for %u workers",
                           config.peer_count, config.workers);

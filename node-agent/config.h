@@ -40,14 +40,22 @@ struct agent_config {
     size_t peer_count;
 
     /* how many, and for how long to wait */
-    uint32_t workers;
+    uint32_t workers;     /* that a first view needs */
+    uint32_t workers_max; /* that any view may have; equal to `workers`: a fixed number */
+    bool allow_minority;
     uint64_t wait_ns;
+
+    /* what a restart finds */
+    const char *state;         /* folder, NULL: nothing is kept */
+    const char *run;           /* state of another run is not taken up */
+    uint32_t checkpoint_steps; /* 0: the steps of an epoch */
 
     /* what to train */
     const char *model, *data;
     uint32_t epochs, steps, batch, threads;
     double lr, momentum;
     uint64_t seed;
+    bool ring; /* how gradients are exchanged; else direct */
 
     /* where to put it */
     const char *out;

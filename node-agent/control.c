@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control.h"
 
+#include "muster/cleanup.h"
 #include "muster/file.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WORKER_BYTES (MEMBERSHIP_ID_BYTES + 4 + 2)
+#define WORKER_BYTES (MEMBERSHIP_ID_BYTES + MEMBERSHIP_SLOT_BYTES + 4 + 2)
+#define PLACE_BYTES  (MEMBERSHIP_SLOT_BYTES + 1)
+#define LEAVING      1 /* bits of a proposal's flags */
 
 static int put_number(struct mst_buf *payload, uint64_t value, size_t bytes)
 {
@@ -73,59 +76,145 @@ int control_unpack_heartbeat(const uint8_t *payload, size_t count, struct contro
     return r;
 }
 
-int control_pack_membership(struct mst_buf *payload, const struct membership_message *message)
+static int pack_worker(struct mst_buf *payload, const struct membership_worker *worker)
 {
-    int r = put_number(payload, message->view, 8);
+    int r = mst_buf_append(payload, worker->id.bytes, sizeof worker->id.bytes);
     if (r == 0)
-        r = mst_buf_append(payload, message->digest, sizeof message->digest);
-    if (message->kind != MEMBERSHIP_PROPOSE)
-        return r;
+        r = mst_buf_append(payload, worker->slot.bytes, sizeof worker->slot.bytes);
     if (r == 0)
-        r = put_number(payload, message->count, 2);
-    for (size_t w = 0; r == 0 && w < message->count; w++) {
-        const struct membership_worker *worker = &message->workers[w];
-        r = mst_buf_append(payload, worker->id.bytes, sizeof worker->id.bytes);
+        r = put_number(payload, worker->ipv4, 4);
+    return r < 0 ? r : put_number(payload, worker->port, 2);
+}
+
+static int pack_vow(struct mst_buf *payload, const struct membership_vow *vow)
+{
+    int r = put_number(payload, vow->view, 8);
+    if (r == 0)
+        r = mst_buf_append(payload, vow->lineage, sizeof vow->lineage);
+    if (r == 0)
+        r = put_number(payload, vow->count, 2);
+    for (size_t p = 0; r == 0 && p < vow->count; p++) {
+        r = mst_buf_append(payload, vow->places[p].slot.bytes, sizeof vow->places[p].slot.bytes);
         if (r == 0)
-            r = put_number(payload, worker->ipv4, 4);
-        if (r == 0)
-            r = put_number(payload, worker->port, 2);
+            r = put_number(payload, vow->places[p].present, 1);
     }
     return r;
 }
 
+static int pack_proposal(struct mst_buf *payload, const struct membership_message *message)
+{
+    int r = put_number(payload, message->leaving ? LEAVING : 0, 1);
+    if (r == 0)
+        r = put_number(payload, message->step, 8);
+    if (r == 0)
+        r = pack_vow(payload, &message->vow);
+    if (r == 0)
+        r = put_number(payload, message->count, 2);
+    for (size_t w = 0; r == 0 && w < message->count; w++)
+        r = pack_worker(payload, &message->workers[w]);
+    return r;
+}
+
+int control_pack_membership(struct mst_buf *payload, const struct membership_message *message)
+{
+    int r = put_number(payload, message->view, 8);
+    if (r < 0)
+        return r;
+    if (message->kind == MEMBERSHIP_PROPOSE)
+        return pack_proposal(payload, message);
+    if (message->kind == MEMBERSHIP_COMMIT)
+        return mst_buf_append(payload, message->digest, sizeof message->digest);
+    r = put_number(payload, message->step, 8);
+    if (r == 0)
+        r = put_number(payload, message->size, 8);
+    return r < 0 ? r : mst_buf_append(payload, message->vow.lineage, sizeof message->vow.lineage);
+}
+
+void control_membership_release(struct control_membership *membership)
+{
+    free(membership->workers);
+    free(membership->places);
+    *membership = (struct control_membership){0};
+}
+
+static int take_places(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+{
+    const size_t count = (size_t)take_number(cursor, 2);
+    if (count > MEMBERSHIP_MAX_PLACES || count * PLACE_BYTES > cursor->left)
+        return mst_error_set(err, -EBADMSG, "a proposal with %zu places in %zu bytes", count, cursor->left);
+    membership->places = calloc(count > 0 ? count : 1, sizeof *membership->places);
+    if (!membership->places)
+        return mst_error_set(err, -ENOMEM, "read %zu places: no memory", count);
+    for (size_t p = 0; p < count; p++) {
+        struct membership_place *place = &membership->places[p];
+        memcpy(place->slot.bytes, take(cursor, sizeof place->slot.bytes), sizeof place->slot.bytes);
+        place->present = take_number(cursor, 1) != 0;
+    }
+    membership->message.vow.count = count;
+    membership->message.vow.places = membership->places;
+    return 0;
+}
+
+static int take_workers(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+{
+    const size_t count = (size_t)take_number(cursor, 2);
+    if (count < 1 || count > MEMBERSHIP_MAX_WORKERS || cursor->left != count * WORKER_BYTES)
+        return mst_error_set(err, -EBADMSG, "a proposal of %zu workers in %zu bytes", count, cursor->left);
+    membership->workers = calloc(count, sizeof *membership->workers);
+    if (!membership->workers)
+        return mst_error_set(err, -ENOMEM, "read a proposal of %zu workers: no memory", count);
+    for (size_t w = 0; w < count; w++) {
+        struct membership_worker *worker = &membership->workers[w];
+        memcpy(worker->id.bytes, take(cursor, sizeof worker->id.bytes), sizeof worker->id.bytes);
+        memcpy(worker->slot.bytes, take(cursor, sizeof worker->slot.bytes), sizeof worker->slot.bytes);
+        worker->ipv4 = (uint32_t)take_number(cursor, 4);
+        worker->port = (uint16_t)take_number(cursor, 2);
+    }
+    membership->message.count = count;
+    membership->message.workers = membership->workers;
+    return 0;
+}
+
+static int take_proposal(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+{
+    struct membership_message *message = &membership->message;
+    message->kind = MEMBERSHIP_PROPOSE;
+    message->leaving = (take_number(cursor, 1) & LEAVING) != 0;
+    message->step = take_number(cursor, 8);
+    message->vow.view = take_number(cursor, 8);
+    memcpy(message->vow.lineage, take(cursor, sizeof message->vow.lineage), sizeof message->vow.lineage);
+    const int r = take_places(cursor, membership, err);
+    return r < 0 ? r : take_workers(cursor, membership, err);
+}
+
 int control_unpack_membership(enum control_type type, const uint8_t *payload, size_t count,
-                              struct membership_message *ret_message, struct membership_worker **ret_workers,
-                              struct mst_error *err)
+                              struct control_membership *ret_membership, struct mst_error *err)
 {
     struct cursor cursor = {payload, count, false};
-    struct membership_message message = {.kind = type == CONTROL_PROPOSE ? MEMBERSHIP_PROPOSE
-                                                                         : MEMBERSHIP_COMMIT};
-    struct membership_worker *workers = NULL;
-    message.view = take_number(&cursor, 8);
-    memcpy(message.digest, take(&cursor, sizeof message.digest), sizeof message.digest);
+    mst_cleanup(control_membership_release) struct control_membership membership = {0};
+    struct membership_message *message = &membership.message;
+    const char *what = "proposal";
+    int r = 0;
+    message->view = take_number(&cursor, 8);
     if (type == CONTROL_PROPOSE) {
-        message.count = (size_t)take_number(&cursor, 2);
-        if (message.count < 1 || message.count > MEMBERSHIP_MAX_WORKERS ||
-            cursor.left != message.count * WORKER_BYTES)
-            return mst_error_set(err, -EBADMSG, "a proposal of %zu workers in %zu bytes", message.count,
-                                 count);
-        workers = calloc(message.count, sizeof *workers);
-        if (!workers)
-            return mst_error_set(err, -ENOMEM, "read a proposal of %zu workers: no memory", message.count);
+        r = take_proposal(&cursor, &membership, err);
+    } else if (type == CONTROL_COMMIT) {
+        what = "commit";
+        message->kind = MEMBERSHIP_COMMIT;
+        memcpy(message->digest, take(&cursor, sizeof message->digest), sizeof message->digest);
+    } else {
+        what = "hold";
+        message->kind = MEMBERSHIP_HOLD;
+        message->step = take_number(&cursor, 8);
+        message->size = take_number(&cursor, 8);
+        memcpy(message->vow.lineage, take(&cursor, sizeof message->vow.lineage), sizeof message->vow.lineage);
     }
-    for (size_t w = 0; w < message.count; w++) {
-        memcpy(workers[w].id.bytes, take(&cursor, MEMBERSHIP_ID_BYTES), MEMBERSHIP_ID_BYTES);
-        workers[w].ipv4 = (uint32_t)take_number(&cursor, 4);
-        workers[w].port = (uint16_t)take_number(&cursor, 2);
-    }
-    const int r = finished(&cursor, type == CONTROL_PROPOSE ? "proposal" : "commit", err);
-    if (r < 0) {
-        free(workers);
+    if (r == 0)
+        r = finished(&cursor, what, err);
+    if (r < 0)
         return r;
-    }
-    message.workers = workers;
-    *ret_message = message;
-    *ret_workers = workers;
+    *ret_membership = membership;
+    membership = (struct control_membership){0};
     return 0;
 }
 

@@ -16,10 +16,12 @@ enum control_type {
     CONTROL_HEARTBEAT = 1,
     CONTROL_PROPOSE = 2,
     CONTROL_COMMIT = 3,
-    CONTROL_ABORT = 4,   /* a worker is lost or failed: stop, and say the same reason */
+    CONTROL_ABORT = 4,   /* the sender ends: why, for the close that follows */
     CONTROL_DONE = 5,    /* all steps made and files delivered */
     CONTROL_BYE = 6,     /* everybody is done: the close that follows is no loss */
-    CONTROL_REFUSED = 7, /* the view is full: the close that follows has a reason */
+    CONTROL_REFUSED = 7, /* the view is full: there is no place for the receiver */
+    CONTROL_HOLD = 8,
+    CONTROL_NOTICE = 9, /* for people: why the receiver has to wait */
     CONTROL_FILE_BEGIN = 16,
     CONTROL_FILE_DATA = 17, /* the next bytes of the file begun last */
     CONTROL_FILE_END = 18,
@@ -55,11 +57,16 @@ int control_pack_file(struct mst_buf *payload, const struct control_file *file);
 
 int control_unpack_heartbeat(const uint8_t *payload, size_t count, struct control_heartbeat *ret_heartbeat,
                              struct mst_error *err);
-/* `type` is CONTROL_PROPOSE or CONTROL_COMMIT. *ret_workers holds what ret_message->workers points to; the
- * caller frees it (NULL for a COMMIT). */
+/* A membership message with what its pointers lead to. */
+struct control_membership {
+    struct membership_message message;
+    struct membership_worker *workers; /* owned, as the next; NULL but for a PROPOSE */
+    struct membership_place *places;
+};
+void control_membership_release(struct control_membership *membership); /* usable with mst_cleanup() */
+/* `type` is CONTROL_PROPOSE, CONTROL_COMMIT or CONTROL_HOLD. The caller releases *ret_membership. */
 int control_unpack_membership(enum control_type type, const uint8_t *payload, size_t count,
-                              struct membership_message *ret_message, struct membership_worker **ret_workers,
-                              struct mst_error *err);
+                              struct control_membership *ret_membership, struct mst_error *err);
 /* Control characters become '?'; a text of CONTROL_TEXT_BYTES or more is -EBADMSG. */
 int control_unpack_text(const uint8_t *payload, size_t count, uint64_t *ret_view,
                         char ret_text[static CONTROL_TEXT_BYTES], struct mst_error *err);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 
+#include "muster/clock.h"
+
 #include <poll.h>
 #include <stdlib.h>
 
@@ -16,54 +18,102 @@ void job_progress_release(struct job_progress *progress)
     (void)pthread_mutex_destroy(&progress->lock); /* fails only for a lock that is held: a bug */
 }
 
-void job_progress_get(struct job_progress *progress, uint64_t *ret_step, uint32_t *ret_epoch)
+struct job_progress job_progress_get(struct job_progress *progress)
 {
+    struct job_progress copy = {0};
     pthread_mutex_lock(&progress->lock);
-    *ret_step = progress->step;
-    *ret_epoch = progress->epoch;
+    copy.step = progress->step;
+    copy.epoch = progress->epoch;
+    copy.entered_ns = progress->entered_ns;
+    copy.stepped_ns = progress->stepped_ns;
     pthread_mutex_unlock(&progress->lock);
+    return copy;
 }
 
-static void advance(struct job_progress *progress, uint32_t epoch, uint64_t steps)
+static bool is_readable(int fd)
 {
-    pthread_mutex_lock(&progress->lock);
-    progress->epoch = epoch;
-    progress->step += steps;
-    pthread_mutex_unlock(&progress->lock);
+    struct pollfd watched = {.fd = fd, .events = POLLIN};
+    return poll(&watched, 1, 0) > 0;
 }
 
-static int check_cancelled(const struct job_view *view, struct mst_error *err)
+/* What one view's run of a job works with. */
+struct run {
+    const struct job *job;
+    struct job_view *view;
+    struct job_progress *progress;
+};
+
+static void note_entered(struct run *run)
 {
-    struct pollfd cancel = {.fd = view->cancel_fd, .events = POLLIN};
-    if (poll(&cancel, 1, 0) > 0)
-        return mst_error_set(err, -ECANCELED, "stopped");
-    return 0;
+    pthread_mutex_lock(&run->progress->lock);
+    run->progress->entered_ns = mst_now_ns();
+    pthread_mutex_unlock(&run->progress->lock);
 }
 
-static int run_epoch(const struct job *job, const struct job_view *view, struct job_progress *progress,
-                     uint32_t epoch, struct mst_error *err)
+static void note_step(struct run *run, uint64_t step, uint32_t epoch, bool stepped)
 {
-    advance(progress, epoch, 0);
+    pthread_mutex_lock(&run->progress->lock);
+    run->progress->step = step;
+    run->progress->epoch = epoch;
+    if (stepped && run->progress->stepped_ns == 0)
+        run->progress->stepped_ns = mst_now_ns();
+    pthread_mutex_unlock(&run->progress->lock);
+}
+
+/* From wherever the state is to the epoch's end. 1: paused before that. */
+static int run_epoch(struct run *run, uint64_t step, uint32_t epoch, struct mst_error *err)
+{
+    const struct job *job = run->job;
+    const uint64_t end = (uint64_t)epoch * job->steps_per_epoch;
+    note_step(run, step, epoch, false);
     int r = job->kind->epoch_begin(job->state, epoch, err);
-    for (uint32_t step = 0; r == 0 && step < job->steps_per_epoch; step++) {
-        r = check_cancelled(view, err);
-        if (r == 0)
-            r = job->kind->step(job->state, err);
-        if (r == 0)
-            advance(progress, epoch, 1);
+    while (r == 0 && step < end) {
+        if (is_readable(run->view->cancel_fd))
+            return mst_error_set(err, -ECANCELED, "stopped");
+        r = job->kind->step(job->state, is_readable(run->view->pause_fd), err);
+        if (r >= 0)
+            note_step(run, ++step, epoch, true);
     }
-    return r < 0 ? r : job->kind->epoch_end(job->state, epoch, err);
+    return r != 0 ? r : job->kind->epoch_end(job->state, epoch, err);
+}
+
+static int run_epochs(struct run *run, struct mst_error *err)
+{
+    const struct job *job = run->job;
+    const uint64_t step = job->kind->position(job->state);
+    int r = 0;
+    uint32_t epoch = (uint32_t)(step / job->steps_per_epoch) + 1;
+    note_step(run, step, epoch <= job->epochs ? epoch : job->epochs, false);
+    /* A view may begin where an epoch ends: who has closed it before does so again with the others. */
+    if (step > 0 && step % job->steps_per_epoch == 0)
+        r = job->kind->epoch_end(job->state, epoch - 1, err);
+    for (; r == 0 && epoch <= job->epochs; epoch++)
+        r = run_epoch(run, job->kind->position(job->state), epoch, err);
+    return r;
+}
+
+static int run_in_view(struct run *run, struct job_result *ret_result, struct mst_error *err)
+{
+    const struct job_kind *kind = run->job->kind;
+    int r = kind->enter(run->job->state, run->view, err);
+    if (r < 0)
+        return r;
+    note_entered(run);
+    if (kind->run)
+        return kind->run(run->job->state, run->view, ret_result, err);
+    r = run_epochs(run, err);
+    if (r == 0)
+        r = kind->save(run->job->state, err);
+    return r != 0 ? r : kind->finish(run->job->state, ret_result, err);
 }
 
 int job_run(const struct job *job, struct job_view *view, struct job_progress *progress,
             struct job_result *ret_result, struct mst_error *err)
 {
-    int r = job->kind->prepare(job->state, view, err);
-    for (uint32_t epoch = 1; r == 0 && epoch <= job->epochs; epoch++)
-        r = run_epoch(job, view, progress, epoch, err);
-    if (r == 0)
-        r = job->kind->save(job->state, err);
-    return r < 0 ? r : job->kind->finish(job->state, ret_result, err);
+    struct run run = {.job = job, .view = view, .progress = progress};
+    const int r = run_in_view(&run, ret_result, err);
+    job->kind->leave(job->state);
+    return r;
 }
 
 void job_file_release(struct job_file *file)

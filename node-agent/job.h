@@ -17,11 +17,17 @@
 struct job_view {
     uint64_t view;
     uint32_t rank, world;
-    uint64_t key;  /* 8 bytes that all workers of this job share */
-    int fd_prev;   /* data connections to the neighbours in the ring, -1 for one worker; prepare() takes */
-    int fd_next;   /* them over by setting them to -1 */
-    int cancel_fd; /* borrowed: readable once the job must stop with -ECANCELED */
+    uint64_t key; /* 8 bytes that all workers of this job share */
+    /* Data connections, by rank; -1 where there is none, and for this worker itself. enter() takes them over
+     * by setting them to -1. JOB_DATA_RING: from the worker before in `fds_in`, to the next one in `fds_out`;
+     * JOB_DATA_MESH: one a pair, for both directions, in `fds_out`. */
+    int *fds_in, *fds_out;
+    const uint64_t *steps; /* by rank: the step that each worker's state is after */
+    int cancel_fd;         /* borrowed: readable once the job must stop with -ECANCELED */
+    int pause_fd; /* borrowed: readable once the job should agree with the others on a step to stop at */
 };
+
+enum job_data { JOB_DATA_NONE, JOB_DATA_RING, JOB_DATA_MESH };
 
 struct job_result {
     uint64_t step;
@@ -33,14 +39,25 @@ struct job_file {
     char *path, *name;
 };
 
+/* In one view: enter(), then epochs and steps from where the state is, then save() and finish(), then
+ * leave(). A job that was stopped in a view enters the next one in the same process, with its state. */
 struct job_kind {
     const char *name;
-    int (*prepare)(void *job, struct job_view *view, struct mst_error *err);
+    enum job_data data;
+    /* Take the connections, and bring the states of all workers to the most advanced one. */
+    int (*enter)(void *job, struct job_view *view, struct mst_error *err);
+    uint64_t (*position)(void *job); /* steps that the state is after */
     int (*epoch_begin)(void *job, uint32_t epoch, struct mst_error *err);
-    int (*step)(void *job, struct mst_error *err);
+    /* 1: made, and all workers stop here; 0: made. `pause`: this worker wants to stop. After an error the
+     * state is after the step before. */
+    int (*step)(void *job, bool pause, struct mst_error *err);
+    /* Also called when a view begins at the end of an epoch, so it may come twice for one epoch. */
     int (*epoch_end)(void *job, uint32_t epoch, struct mst_error *err);
     int (*save)(void *job, struct mst_error *err);
     int (*finish)(void *job, struct job_result *ret_result, struct mst_error *err);
+    /* Not NULL: called instead of epochs, steps, save and finish. 1: paused; 0: all is done. */
+    int (*run)(void *job, struct job_view *view, struct job_result *ret_result, struct mst_error *err);
+    void (*leave)(void *job); /* the view is over: its connections are closed */
     /* File number `index` of those that this worker has to hand on, once finish() is done: 1 and *ret_file
      * (owned by the caller), 0 when there are no more. */
     int (*file)(void *job, size_t index, struct job_file *ret_file, struct mst_error *err);
@@ -58,13 +75,17 @@ struct job_progress {
     pthread_mutex_t lock; /* guards the rest */
     uint64_t step;
     uint32_t epoch;
+    uint64_t entered_ns; /* mst_now_ns() when the view was entered, 0: not yet; and after its first step */
+    uint64_t stepped_ns;
 };
 
 int job_progress_init(struct job_progress *progress, struct mst_error *err);
 void job_progress_release(struct job_progress *progress);
-void job_progress_get(struct job_progress *progress, uint64_t *ret_step, uint32_t *ret_epoch);
+/* A copy to read; its lock is not for use. */
+struct job_progress job_progress_get(struct job_progress *progress);
 
-/* Prepare, all epochs with their steps, save, finish. -ECANCELED once view->cancel_fd is readable. */
+/* The job in one view. 0: all is done; 1: paused, the same step everywhere; -ECANCELED once view->cancel_fd
+ * is readable. leave() has been called when this returns. */
 int job_run(const struct job *job, struct job_view *view, struct job_progress *progress,
             struct job_result *ret_result, struct mst_error *err);
 

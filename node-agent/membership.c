@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The state machine is in one of four conditions:
+ *
+ *     silent     no view, nothing proposed: too few workers are known, or they may still be coming
+ *     talking    a number is on the table: proposals for it are sent and awaited, then signatures
+ *     holding    a view holds, the job runs
+ *     stopping   a view holds, but the job was told to stop; talking follows
+ */
 #include "membership.h"
 
+#include "membership_fault.h"
+#include "membership_outcome.h"
 #include "muster/cleanup.h"
 
 #include <inttypes.h>
@@ -9,38 +18,70 @@
 
 #define RETRIES_MAX 3                /* doublings */
 #define VIEW_MAX    (UINT64_MAX / 2) /* far beyond what is ever tried, and numbers are added to */
+/* Someone left the view for a reason that this worker may not know of: so long the step under way may take to
+ * end by itself. */
+#define STOP_PATIENCE_NS 300000000ULL
+/* A worker that is there but takes no part in so many tries is left out. */
+#define MUTE_AFTER_RETRIES 2
 
-/* What is known of one peer. A proposal or signature counts for the view number that it names and no other.
- */
+/* A vow with its own places. */
+struct kept_vow {
+    struct membership_vow vow;
+    struct membership_place *places; /* owned: vow.places */
+};
+
+/* What a peer says of itself, kept as long as the connection stands. */
 struct peer {
     struct membership_worker worker;
     bool up;
-    uint64_t proposed_view;
-    uint8_t proposed_digest[MST_SHA256_BYTES];
-    uint64_t signed_view;
+    bool muted;
+
+    uint64_t proposed_view; /* 0: nothing */
+    bool leaving;
+    uint64_t step;
+    struct kept_vow kept;
+    struct membership_worker *reach; /* owned */
+    size_t reach_count;
+
+    uint64_t signed_view; /* a signature counts for the number that it names and no other */
     uint8_t signed_digest[MST_SHA256_BYTES];
+
+    struct membership_message held; /* its HOLD, view 0: none that stands; no pointers in use */
+    struct membership_message told; /* ours to it: both sides compare the same two */
 };
 
-struct membership {
-    struct membership_worker self;
-    struct membership_callbacks callbacks;
-    size_t wanted;
+enum condition { SILENT, TALKING, HOLDING, STOPPING };
 
-    struct peer *peers; /* owned */
+struct membership {
+    struct membership_options options;
+    struct membership_callbacks callbacks;
+    enum condition condition;
+    bool leaving;
+    bool live; /* was in a view since the start */
+    uint64_t step;
+
+    struct peer **peers; /* owned, in ascending order of ids */
     size_t peer_count, peer_capacity;
 
-    /* The proposal on the table; proposal_view 0: too few workers are reachable to propose. */
-    uint64_t proposal_view;
-    struct membership_worker *proposal; /* owned, `wanted` entries in rank order */
-    uint8_t proposal_digest[MST_SHA256_BYTES];
+    /* TALKING */
+    uint64_t number;
+    struct membership_worker
+        *table; /* owned: whom this number's proposal names as reached, itself included */
+    size_t table_count;
+    struct outcome outcome; /* verdict is what it came to, once `concluded` */
+    bool concluded, is_signed;
+    uint64_t talk_began; /* the first number of these talks */
     uint64_t retry_ns;
-    unsigned retries; /* numbers given up in a row while the same workers were reachable */
+    unsigned retries;
 
-    uint64_t signed_view;  /* the highest number this worker ever signed: it signs no second list under it */
-    uint64_t highest_view; /* the highest number seen anywhere */
+    uint64_t quiet_ns;    /* SILENT: when nobody new has come for long enough */
+    uint64_t hurry_ns;    /* STOPPING: when to insist; 0: insisted already */
+    uint64_t highest;     /* number seen anywhere */
+    uint64_t last_number; /* proposed here: never one below it is signed */
 
-    uint64_t committed_view;
-    struct membership_worker *committed; /* owned, `wanted` entries */
+    struct kept_vow kept; /* signed last */
+    struct membership_view view;
+    struct membership_member *members; /* owned: view.members */
 };
 
 bool membership_id_equal(const struct membership_id *a, const struct membership_id *b)
@@ -48,287 +89,670 @@ bool membership_id_equal(const struct membership_id *a, const struct membership_
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-int membership_digest(uint64_t view, const struct membership_worker *workers, size_t count,
-                      uint8_t ret_digest[static MST_SHA256_BYTES], struct mst_error *err)
+struct membership_slot membership_slot_of(const char *name)
 {
-    mst_cleanup(mst_sha256_release) struct mst_sha256 sha = {0};
-    uint8_t number[8];
-    for (size_t i = 0; i < sizeof number; i++)
-        number[i] = (uint8_t)(view >> (56 - 8 * i));
-    int r = mst_sha256_init(&sha, err);
-    if (r == 0)
-        r = mst_sha256_update(&sha, number, sizeof number, err);
-    for (size_t w = 0; r == 0 && w < count; w++)
-        r = mst_sha256_update(&sha, workers[w].id.bytes, sizeof workers[w].id.bytes, err);
-    return r < 0 ? r : mst_sha256_finish(&sha, ret_digest, err);
+    struct membership_slot slot = {0};
+    uint8_t digest[MST_SHA256_BYTES] = {0};
+    struct mst_error err = MST_ERROR_INIT;
+    if (mst_sha256(name, strlen(name), digest, &err) < 0)
+        abort(); /* libcrypto without SHA-256: nothing works */
+    memcpy(slot.bytes, digest, sizeof slot.bytes);
+    return slot;
 }
 
-int membership_new(const struct membership_worker *self, size_t wanted,
-                   const struct membership_callbacks *callbacks, struct membership **ret_membership,
-                   struct mst_error *err)
+/* ---- memory ---- */
+
+static int keep_vow(struct kept_vow *kept, const struct membership_vow *vow)
 {
-    if (wanted < 1 || wanted > MEMBERSHIP_MAX_WORKERS)
-        return mst_error_set(err, -EINVAL, "%zu workers: from 1 to %d are possible", wanted,
-                             MEMBERSHIP_MAX_WORKERS);
-    struct membership *membership = calloc(1, sizeof *membership);
-    if (membership) {
-        membership->proposal = calloc(wanted, sizeof *membership->proposal);
-        membership->committed = calloc(wanted, sizeof *membership->committed);
+    struct membership_place *places = NULL;
+    if (vow->count > 0) {
+        places = calloc(vow->count, sizeof *places);
+        if (!places)
+            return -ENOMEM;
+        memcpy(places, vow->places, vow->count * sizeof *places);
     }
-    if (!membership || !membership->proposal || !membership->committed) {
-        membership_free(membership);
-        return mst_error_set(err, -ENOMEM, "make a membership of %zu: no memory", wanted);
-    }
-    membership->self = *self;
-    membership->wanted = wanted;
-    membership->callbacks = *callbacks;
-    *ret_membership = membership;
+    free(kept->places);
+    kept->places = places;
+    kept->vow = *vow;
+    kept->vow.places = places;
     return 0;
+}
+
+static void peer_free(struct peer *peer)
+{
+    free(peer->kept.places);
+    free(peer->reach);
+    free(peer);
 }
 
 void membership_free(struct membership *membership)
 {
     if (!membership)
         return;
+    for (size_t p = 0; p < membership->peer_count; p++)
+        peer_free(membership->peers[p]);
     free(membership->peers);
-    free(membership->proposal);
-    free(membership->committed);
+    free(membership->table);
+    outcome_release(&membership->outcome);
+    free(membership->kept.places);
+    free(membership->members);
     free(membership);
+}
+
+int membership_new(const struct membership_options *options, const struct membership_callbacks *callbacks,
+                   struct membership **ret_membership, struct mst_error *err)
+{
+    if (options->first < 1 || options->first > options->most || options->most > MEMBERSHIP_MAX_WORKERS ||
+        options->least < 1 || options->least > options->first)
+        return mst_error_set(err, -EINVAL,
+                             "%zu to %zu workers, later at least %zu: from 1 to %d are possible",
+                             options->first, options->most, options->least, MEMBERSHIP_MAX_WORKERS);
+    if (options->vow.count > MEMBERSHIP_MAX_PLACES || options->vow.view > VIEW_MAX)
+        return mst_error_set(err, -EINVAL, "a vow of view %" PRIu64 " and %zu places", options->vow.view,
+                             options->vow.count);
+    struct membership *membership = calloc(1, sizeof *membership);
+    if (!membership || keep_vow(&membership->kept, &options->vow) < 0) {
+        membership_free(membership);
+        return mst_error_set(err, -ENOMEM, "make a membership: no memory");
+    }
+    membership->options = *options;
+    membership->options.vow = (struct membership_vow){0}; /* borrowed places; the copy counts */
+    if (membership->options.quiet_ns == 0)
+        membership->options.quiet_ns = MEMBERSHIP_QUIET_NS;
+    membership->callbacks = *callbacks;
+    membership->highest = membership->kept.vow.view;
+    membership->last_number = membership->kept.vow.view;
+    *ret_membership = membership;
+    return 0;
+}
+
+/* ---- peers ---- */
+
+/* Where a worker of this id stands, or would. */
+static size_t peer_index(const struct membership *membership, const struct membership_id *id)
+{
+    size_t low = 0, high = membership->peer_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (memcmp(membership->peers[middle]->worker.id.bytes, id->bytes, sizeof id->bytes) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static struct peer *find_peer(const struct membership *membership, const struct membership_id *id)
 {
-    for (size_t p = 0; p < membership->peer_count; p++)
-        if (membership_id_equal(&membership->peers[p].worker.id, id))
-            return &membership->peers[p];
+    const size_t at = peer_index(membership, id);
+    return at < membership->peer_count && membership_id_equal(&membership->peers[at]->worker.id, id)
+               ? membership->peers[at]
+               : NULL;
+}
+
+static struct peer *add_peer(struct membership *membership, const struct membership_worker *worker)
+{
+    if (membership->peer_count == membership->peer_capacity) {
+        const size_t capacity = membership->peer_capacity ? 2 * membership->peer_capacity : 8;
+        struct peer **peers = reallocarray(membership->peers, capacity, sizeof *peers);
+        if (!peers)
+            return NULL;
+        membership->peers = peers;
+        membership->peer_capacity = capacity;
+    }
+    struct peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return NULL;
+    const size_t at = peer_index(membership, &worker->id);
+    memmove(membership->peers + at + 1, membership->peers + at,
+            (membership->peer_count - at) * sizeof *membership->peers);
+    membership->peers[at] = peer;
+    membership->peer_count++;
+    return peer;
+}
+
+/* A worker that is gone does not come back under the same id, unless it was only cut off: what it said then
+ * does not count any more. */
+static void remove_peer(struct membership *membership, const struct membership_id *id)
+{
+    const size_t at = peer_index(membership, id);
+    peer_free(membership->peers[at]);
+    membership->peer_count--;
+    memmove(membership->peers + at, membership->peers + at + 1,
+            (membership->peer_count - at) * sizeof *membership->peers);
+}
+
+static bool is_self(const struct membership *membership, const struct membership_id *id)
+{
+    return membership_id_equal(&membership->options.self.id, id);
+}
+
+static const struct membership_member *find_member(const struct membership *membership,
+                                                   const struct membership_id *id)
+{
+    for (size_t m = 0; m < membership->view.count; m++)
+        if (membership_id_equal(&membership->members[m].worker.id, id))
+            return &membership->members[m];
     return NULL;
 }
 
-static int compare_by_address(const void *left, const void *right)
+static bool holds(const struct membership *membership)
 {
-    const struct membership_worker *a = left, *b = right;
-    /* Compare, don't subtract: 10.0.0.1 minus 192.168.0.1 does not fit an int. */
-    if (a->ipv4 != b->ipv4)
-        return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
-    if (a->port != b->port)
-        return (a->port > b->port) - (a->port < b->port);
-    return memcmp(a->id.bytes, b->id.bytes, sizeof a->id.bytes);
+    return membership->condition == HOLDING || membership->condition == STOPPING;
 }
 
-size_t membership_reachable(const struct membership *membership)
+static size_t reachable(const struct membership *membership)
 {
     size_t count = 1;
     for (size_t p = 0; p < membership->peer_count; p++)
-        count += membership->peers[p].up;
+        count += membership->peers[p]->up && !membership->peers[p]->muted;
     return count;
 }
 
-/* The `wanted` lowest addresses of those reachable, in numeric order of the whole address. Every worker that
- * reaches the same set picks the same list. */
-static int pick_workers(const struct membership *membership, struct membership_worker *ret_workers)
+static void send_to_all(const struct membership *membership, const struct membership_message *message)
 {
-    const size_t count = membership_reachable(membership);
-    mst_cleanup(mst_freep) struct membership_worker *all = calloc(count, sizeof *all);
-    if (!all)
-        return -ENOMEM;
-    size_t next = 0;
-    all[next++] = membership->self;
     for (size_t p = 0; p < membership->peer_count; p++)
-        if (membership->peers[p].up)
-            all[next++] = membership->peers[p].worker;
-    qsort(all, count, sizeof *all, compare_by_address);
-    memcpy(ret_workers, all, membership->wanted * sizeof *all);
-    return 0;
+        if (membership->peers[p]->up)
+            membership->callbacks.send(membership->callbacks.context, &membership->peers[p]->worker.id,
+                                       message);
 }
 
-static bool is_named(const struct membership *membership, const struct membership_id *id)
+/* ---- holding a view ---- */
+
+static void tell_hold(struct membership *membership, struct peer *peer)
 {
-    for (size_t w = 0; w < membership->wanted; w++)
-        if (membership_id_equal(&membership->proposal[w].id, id))
+    struct membership_message message = {.kind = MEMBERSHIP_HOLD,
+                                         .view = membership->view.view,
+                                         .step = membership->step,
+                                         .size = membership->view.count};
+    memcpy(message.vow.lineage, membership->view.lineage, sizeof message.vow.lineage);
+    peer->told = message;
+    membership->callbacks.send(membership->callbacks.context, &peer->worker.id, &message);
+}
+
+/* Is the view told in `a` further than the one in `b`? Never true both ways round. */
+static bool hold_is_further(const struct membership_message *a, const struct membership_message *b)
+{
+    if (a->view != b->view)
+        return a->view > b->view;
+    if (a->step != b->step)
+        return a->step > b->step;
+    if (a->size != b->size)
+        return a->size > b->size;
+    return memcmp(a->vow.lineage, b->vow.lineage, sizeof a->vow.lineage) < 0;
+}
+
+static void ask_to_stop(struct membership *membership, bool at_once, const char *reason, uint64_t now_ns)
+{
+    const bool was_holding = membership->condition == HOLDING;
+    if (!was_holding && (!at_once || membership->hurry_ns == 0))
+        return; /* asked already */
+    membership->condition = STOPPING;
+    membership->hurry_ns = at_once ? 0 : now_ns + STOP_PATIENCE_NS;
+    membership->callbacks.stop(membership->callbacks.context, at_once, reason);
+}
+
+/* A planned stop without a limit: the others may be in the middle of a long step. */
+static void ask_to_pause(struct membership *membership, const char *reason, uint64_t now_ns)
+{
+    if (membership->condition != HOLDING)
+        return;
+    ask_to_stop(membership, false, reason, now_ns);
+    membership->hurry_ns = UINT64_MAX;
+}
+
+static bool reaches(const struct peer *peer, const struct membership_id *id)
+{
+    size_t low = 0, high = peer->reach_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = memcmp(peer->reach[middle].id.bytes, id->bytes, sizeof id->bytes);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static bool is_going(const struct membership *membership, const struct membership_worker *worker)
+{
+    if (is_self(membership, &worker->id))
+        return membership->leaving;
+    const struct peer *peer = find_peer(membership, &worker->id);
+    return !peer || !peer->up || (peer->proposed_view > membership->view.view && peer->leaving);
+}
+
+/* Somebody who is not in the view has proposed a number: it wants to be in. It is let in when it reaches all
+ * the members and there is a place. */
+static void consider_joining(struct membership *membership, struct peer *peer, uint64_t now_ns)
+{
+    size_t staying = 0;
+    if (peer->leaving || peer->proposed_view == 0)
+        return;
+    for (size_t m = 0; m < membership->view.count; m++) {
+        const struct membership_worker *member = &membership->members[m].worker;
+        if (is_going(membership, member))
+            continue;
+        staying++;
+        if (memcmp(member->slot.bytes, peer->worker.slot.bytes, sizeof member->slot.bytes) == 0) {
+            membership->callbacks.refuse(membership->callbacks.context, &peer->worker.id, false);
+            return;
+        }
+        if (!reaches(peer, &member->id))
+            return; /* it is about to, or never will: it says so when it does */
+    }
+    if (staying >= membership->options.most)
+        membership->callbacks.refuse(membership->callbacks.context, &peer->worker.id, true);
+    else
+        ask_to_pause(membership, "a worker joins", now_ns);
+}
+
+static void consider_all(struct membership *membership, uint64_t now_ns)
+{
+    for (size_t p = 0; p < membership->peer_count && membership->condition == HOLDING; p++) {
+        struct peer *peer = membership->peers[p];
+        if (peer->up && !find_member(membership, &peer->worker.id))
+            consider_joining(membership, peer, now_ns);
+    }
+}
+
+static void take_view(struct membership *membership, uint64_t now_ns)
+{
+    struct outcome *outcome = &membership->outcome;
+    free(membership->members);
+    membership->members = outcome->members;
+    outcome->members = NULL;
+    membership->view = (struct membership_view){
+        .view = membership->number, .count = outcome->count, .members = membership->members};
+    memcpy(membership->view.lineage, outcome->lineage, sizeof outcome->lineage);
+    outcome_release(outcome);
+    membership->condition = HOLDING;
+    membership->number = 0;
+    membership->concluded = membership->is_signed = false;
+    membership->retries = 0;
+    membership->live = true;
+    for (size_t m = 0; m < membership->view.count; m++)
+        if (membership->members[m].step > membership->step)
+            membership->step = membership->members[m].step;
+
+    if (!find_member(membership, &membership->options.self.id)) {
+        membership->callbacks.left(membership->callbacks.context, membership->view.view);
+        return;
+    }
+    for (size_t p = 0; p < membership->peer_count; p++) {
+        struct peer *peer = membership->peers[p];
+        peer->muted = false;
+        peer->held = (struct membership_message){0};
+        if (peer->up && !find_member(membership, &peer->worker.id))
+            tell_hold(membership, peer);
+    }
+    membership->callbacks.committed(membership->callbacks.context, &membership->view);
+    if (membership->leaving)
+        ask_to_pause(membership, "this worker leaves", now_ns);
+    consider_all(membership, now_ns);
+}
+
+/* ---- talking ---- */
+
+static bool has_signed(const struct membership *membership, const struct peer *peer)
+{
+    if (FAULT(FENCE_MISSING) && peer->signed_view > 0)
+        return true;
+    return peer->signed_view == membership->number &&
+           memcmp(peer->signed_digest, membership->outcome.digest, MST_SHA256_BYTES) == 0;
+}
+
+static void take_view_if_all_signed(struct membership *membership, uint64_t now_ns)
+{
+    size_t missing = 0;
+    if (membership->condition != TALKING || !membership->is_signed)
+        return;
+    for (size_t s = 0; s < membership->outcome.signer_count && missing < 2; s++) {
+        const struct membership_id *id = &membership->outcome.signers[s];
+        if (is_self(membership, id))
+            continue;
+        const struct peer *peer = find_peer(membership, id);
+        missing += !peer || !has_signed(membership, peer);
+    }
+    if (missing == 0 || (FAULT(SIGNATURE_TOO_FEW) && missing == 1))
+        take_view(membership, now_ns);
+}
+
+static bool is_signer(const struct membership *membership, const struct membership_id *id)
+{
+    for (size_t s = 0; s < membership->outcome.signer_count; s++)
+        if (membership_id_equal(&membership->outcome.signers[s], id))
             return true;
     return false;
 }
 
-/* Named or not: who is not named must learn that those whom it waits for have gone on. */
-static void send_to_all_up(const struct membership *membership, const struct membership_message *message)
+static int sign(struct membership *membership, struct mst_error *err)
 {
-    for (size_t p = 0; p < membership->peer_count; p++)
-        if (membership->peers[p].up)
-            membership->callbacks.send(membership->callbacks.context, &membership->peers[p].worker.id,
-                                       message);
+    const struct outcome *outcome = &membership->outcome;
+    struct membership_vow vow = {
+        .view = membership->number, .count = outcome->place_count, .places = outcome->places};
+    memcpy(vow.lineage, outcome->lineage, sizeof vow.lineage);
+    int r = keep_vow(&membership->kept, &vow);
+    if (r < 0)
+        return mst_error_set(err, r, "sign view %" PRIu64 ": no memory", membership->number);
+    if (!FAULT(VOW_NOT_SAVED))
+        r = membership->callbacks.save_vow(membership->callbacks.context, &membership->kept.vow, err);
+    if (r < 0)
+        return r;
+    membership->is_signed = true;
+    struct membership_message message = {.kind = MEMBERSHIP_COMMIT, .view = membership->number};
+    memcpy(message.digest, outcome->digest, sizeof message.digest);
+    send_to_all(membership, &message);
+    return 0;
 }
 
-static bool has_signed_proposal(const struct membership *membership, const struct peer *peer)
+static struct outcome_proposal as_proposal(const struct membership *membership,
+                                           const struct membership_worker *worker)
 {
-    return peer->signed_view == membership->proposal_view &&
-           memcmp(peer->signed_digest, membership->proposal_digest, MST_SHA256_BYTES) == 0;
+    if (is_self(membership, &worker->id))
+        return (struct outcome_proposal){.worker = *worker,
+                                         .leaving = membership->leaving,
+                                         .step = membership->step,
+                                         .vow = membership->kept.vow,
+                                         .reach = membership->table,
+                                         .reach_count = membership->table_count};
+    const struct peer *peer = find_peer(membership, &worker->id);
+    return (struct outcome_proposal){.worker = *worker,
+                                     .leaving = peer->leaving,
+                                     .step = peer->step,
+                                     .vow = peer->kept.vow,
+                                     .reach = peer->reach,
+                                     .reach_count = peer->reach_count};
 }
 
-static void commit_if_all_signed(struct membership *membership)
+static bool has_all_proposals(const struct membership *membership)
 {
-    if (membership->signed_view != membership->proposal_view || membership->proposal_view == 0 ||
-        membership->committed_view >= membership->proposal_view)
-        return;
-    for (size_t w = 0; w < membership->wanted; w++) {
-        if (membership_id_equal(&membership->proposal[w].id, &membership->self.id))
+    for (size_t t = 0; t < membership->table_count; t++) {
+        if (is_self(membership, &membership->table[t].id))
             continue;
-        const struct peer *peer = find_peer(membership, &membership->proposal[w].id);
-        if (!peer || !has_signed_proposal(membership, peer))
-            return;
+        const struct peer *peer = find_peer(membership, &membership->table[t].id);
+        const bool counts = peer && (peer->proposed_view == membership->number ||
+                                     (FAULT(FENCE_MISSING) && peer->proposed_view > 0));
+        if (!counts)
+            return false;
     }
-    membership->committed_view = membership->proposal_view;
-    memcpy(membership->committed, membership->proposal, membership->wanted * sizeof *membership->committed);
-    membership->callbacks.committed(membership->callbacks.context, membership->committed_view,
-                                    membership->committed, membership->wanted);
+    return true;
 }
 
-static void sign_if_all_proposed(struct membership *membership)
+/* All proposals for the number on the table are in: compute the view, and sign it if this worker is in. */
+static int conclude(struct membership *membership, uint64_t now_ns, struct mst_error *err)
 {
-    if (membership->proposal_view == 0 || membership->signed_view >= membership->proposal_view)
-        return; /* nothing to sign, or a list already signed under this number */
-    if (!is_named(membership, &membership->self.id))
-        return; /* one worker too many: a list of others is not this one's to sign */
-    for (size_t w = 0; w < membership->wanted; w++) {
-        if (membership_id_equal(&membership->proposal[w].id, &membership->self.id))
-            continue;
-        const struct peer *peer = find_peer(membership, &membership->proposal[w].id);
-        if (!peer || !peer->up || peer->proposed_view != membership->proposal_view ||
-            memcmp(peer->proposed_digest, membership->proposal_digest, MST_SHA256_BYTES) != 0)
-            return;
+    if (membership->condition != TALKING || membership->concluded || !has_all_proposals(membership))
+        return 0;
+    mst_cleanup(mst_freep) struct outcome_proposal *proposals =
+        calloc(membership->table_count, sizeof *proposals);
+    if (!proposals)
+        return mst_error_set(err, -ENOMEM, "compute a view: no memory");
+    for (size_t t = 0; t < membership->table_count; t++)
+        proposals[t] = as_proposal(membership, &membership->table[t]);
+    const struct outcome_rules rules = {.first = membership->options.first,
+                                        .least = membership->options.least,
+                                        .most = membership->options.most,
+                                        .allow_minority = membership->options.allow_minority};
+    outcome_release(&membership->outcome);
+    int r = outcome_compute(membership->number, proposals, membership->table_count, &rules,
+                            &membership->outcome, err);
+    if (r < 0)
+        return r;
+    membership->concluded = true;
+    if (membership->outcome.verdict == OUTCOME_ALL_LEAVE && membership->leaving) {
+        membership->callbacks.left(membership->callbacks.context, membership->view.view);
+        return 0;
     }
-    membership->signed_view = membership->proposal_view;
-    struct membership_message message = {.kind = MEMBERSHIP_COMMIT, .view = membership->proposal_view};
-    memcpy(message.digest, membership->proposal_digest, sizeof message.digest);
-    send_to_all_up(membership, &message);
+    if (membership->outcome.verdict != OUTCOME_VIEW || !is_signer(membership, &membership->options.self.id))
+        return 0;
+    r = sign(membership, err);
+    if (r == 0)
+        take_view_if_all_signed(membership, now_ns);
+    return r;
 }
 
 static void send_proposal(const struct membership *membership, const struct membership_id *only_to)
 {
-    struct membership_message message = {.kind = MEMBERSHIP_PROPOSE,
-                                         .view = membership->proposal_view,
-                                         .count = membership->wanted,
-                                         .workers = membership->proposal};
-    memcpy(message.digest, membership->proposal_digest, sizeof message.digest);
+    const struct membership_message message = {.kind = MEMBERSHIP_PROPOSE,
+                                               .view = membership->number,
+                                               .leaving = membership->leaving,
+                                               .step = membership->step,
+                                               .vow = membership->kept.vow,
+                                               .count = membership->table_count,
+                                               .workers = membership->table};
     if (only_to)
         membership->callbacks.send(membership->callbacks.context, only_to, &message);
     else
-        send_to_all_up(membership, &message);
+        send_to_all(membership, &message);
 }
 
-/* Put the list of those reachable on the table under number `view`, or clear the table when they are too few.
- */
-static int propose(struct membership *membership, uint64_t view, uint64_t now_ns, struct mst_error *err)
+/* Whom this worker reaches now, in ascending order of ids. */
+static int lay_table(struct membership *membership, struct mst_error *err)
 {
-    if (membership->committed_view > 0)
-        return 0; /* the number of workers is fixed: the first view is the last */
-    if (membership_reachable(membership) < membership->wanted) {
-        membership->proposal_view = 0;
-        return 0;
+    const size_t count = reachable(membership);
+    struct membership_worker *table = reallocarray(membership->table, count, sizeof *table);
+    if (!table)
+        return mst_error_set(err, -ENOMEM, "propose a view: no memory");
+    membership->table = table;
+    membership->table_count = 0;
+    bool placed = false;
+    for (size_t p = 0; p < membership->peer_count; p++) {
+        const struct peer *peer = membership->peers[p];
+        if (!peer->up || peer->muted)
+            continue;
+        if (!placed && memcmp(peer->worker.id.bytes, membership->options.self.id.bytes,
+                              sizeof peer->worker.id.bytes) > 0) {
+            table[membership->table_count++] = membership->options.self;
+            placed = true;
+        }
+        table[membership->table_count++] = peer->worker;
     }
-    if (view <= membership->signed_view)
-        view = membership->signed_view + 1;
-    int r = pick_workers(membership, membership->proposal);
-    if (r < 0)
-        return mst_error_set(err, r, "propose a view: no memory");
-    r = membership_digest(view, membership->proposal, membership->wanted, membership->proposal_digest, err);
-    if (r < 0)
-        return r;
-    membership->proposal_view = view;
-    if (view > membership->highest_view)
-        membership->highest_view = view;
-    /* Longer each time: on a network slower than the first wait no number would ever come through. */
-    membership->retry_ns = now_ns + (MEMBERSHIP_RETRY_NS << membership->retries);
-    send_proposal(membership, NULL);
-    sign_if_all_proposed(membership);
-    commit_if_all_signed(membership);
+    if (!placed)
+        table[membership->table_count++] = membership->options.self;
     return 0;
 }
 
-/* Would the list on the table be picked again? After signing it must not be taken away by a newcomer that it
- * does not name: the others may hold the view already. */
-static bool proposal_stands(const struct membership *membership)
+/* Put a number on the table: `number`, or the lowest that may still be signed. */
+static int propose(struct membership *membership, uint64_t number, uint64_t now_ns, struct mst_error *err)
 {
-    if (membership->proposal_view == 0)
-        return false;
-    for (size_t w = 0; w < membership->wanted; w++) {
-        if (membership_id_equal(&membership->proposal[w].id, &membership->self.id))
-            continue;
-        const struct peer *peer = find_peer(membership, &membership->proposal[w].id);
-        if (!peer || !peer->up)
+    if (number <= membership->last_number && !FAULT(LOCK_FORGOTTEN))
+        number = membership->last_number + 1;
+    const int r = lay_table(membership, err);
+    if (r < 0)
+        return r;
+    if (membership->condition != TALKING)
+        membership->talk_began = number;
+    membership->condition = TALKING;
+    membership->number = number;
+    membership->last_number = number;
+    membership->concluded = membership->is_signed = false;
+    outcome_release(&membership->outcome);
+    if (number > membership->highest)
+        membership->highest = number;
+    /* Longer each time: on a network slower than the first wait no number would ever come through. */
+    membership->retry_ns = now_ns + (MEMBERSHIP_RETRY_NS << membership->retries);
+    send_proposal(membership, NULL);
+    return conclude(membership, now_ns, err);
+}
+
+/* ---- when to speak ---- */
+
+/* Is there a view at somebody else's? */
+static bool any_holds(const struct membership *membership)
+{
+    for (size_t p = 0; p < membership->peer_count; p++)
+        if (membership->peers[p]->up && membership->peers[p]->held.view > 0)
+            return true;
+    return false;
+}
+
+/* Is there a view, or was there one, that goes on with or without us? */
+static bool knows_lineage(const struct membership *membership)
+{
+    if (membership->live || any_holds(membership))
+        return true;
+    for (size_t p = 0; p < membership->peer_count; p++) {
+        const struct peer *peer = membership->peers[p];
+        if (peer->up && peer->proposed_view > 0 && peer->kept.vow.view > 0)
+            return true;
+    }
+    return false;
+}
+
+/* After a restart of everybody: are all there that signed the last view? They need not be waited for. */
+static bool all_places_here(const struct membership *membership)
+{
+    for (size_t v = 0; v < membership->kept.vow.count; v++) {
+        const struct membership_place *place = &membership->kept.vow.places[v];
+        bool here = !place->present || memcmp(place->slot.bytes, membership->options.self.slot.bytes,
+                                              MEMBERSHIP_SLOT_BYTES) == 0;
+        for (size_t p = 0; p < membership->peer_count && !here; p++)
+            here = membership->peers[p]->up && memcmp(membership->peers[p]->worker.slot.bytes,
+                                                      place->slot.bytes, MEMBERSHIP_SLOT_BYTES) == 0;
+        if (!here)
             return false;
     }
-    if (membership->signed_view == membership->proposal_view)
-        return true;
-
-    mst_cleanup(mst_freep) struct membership_worker *again = calloc(membership->wanted, sizeof *again);
-    if (!again || pick_workers(membership, again) < 0)
-        return true; /* no memory to compare: stay with what is agreed so far */
-    for (size_t w = 0; w < membership->wanted; w++)
-        if (!membership_id_equal(&again[w].id, &membership->proposal[w].id))
-            return false;
     return true;
 }
 
-static uint64_t next_view(const struct membership *membership)
+static bool may_speak(const struct membership *membership, uint64_t now_ns)
 {
-    return membership->highest_view > 0 ? membership->highest_view : 1;
+    if (membership->leaving && !membership->live)
+        return false;
+    if (knows_lineage(membership))
+        return true;
+    const size_t count = reachable(membership);
+    const bool quiet = now_ns >= membership->quiet_ns;
+    if (membership->kept.vow.view > 0)
+        return quiet || all_places_here(membership);
+    if (count < membership->options.first)
+        return false;
+    return membership->options.first == membership->options.most || count >= membership->options.most ||
+           quiet;
 }
 
-int membership_start(struct membership *membership, uint64_t now_ns, struct mst_error *err)
+static int speak_if_due(struct membership *membership, uint64_t now_ns, struct mst_error *err)
 {
-    return propose(membership, next_view(membership), now_ns, err);
+    if (membership->condition != SILENT || !may_speak(membership, now_ns))
+        return 0;
+    return propose(membership, membership->highest, now_ns, err);
 }
+
+/* The first view needs more than are left: back to waiting. */
+static int speak_again(struct membership *membership, uint64_t now_ns, struct mst_error *err)
+{
+    membership->retries = 0;
+    if (may_speak(membership, now_ns))
+        return propose(membership, membership->highest + 1, now_ns, err);
+    membership->condition = SILENT;
+    membership->number = 0;
+    return 0;
+}
+
+int membership_start(struct membership *membership, uint64_t step, uint64_t now_ns, struct mst_error *err)
+{
+    membership->step = step;
+    membership->quiet_ns = now_ns + membership->options.quiet_ns;
+    return speak_if_due(membership, now_ns, err);
+}
+
+/* ---- events ---- */
 
 int membership_peer_up(struct membership *membership, const struct membership_worker *worker, uint64_t now_ns,
                        struct mst_error *err)
 {
+    if (is_self(membership, &worker->id))
+        return 0;
     struct peer *peer = find_peer(membership, &worker->id);
-    if (!peer) {
-        if (membership->peer_count == membership->peer_capacity) {
-            const size_t capacity = membership->peer_capacity ? 2 * membership->peer_capacity : 8;
-            struct peer *peers = reallocarray(membership->peers, capacity, sizeof *peers);
-            if (!peers)
-                return mst_error_set(err, -ENOMEM, "remember a peer: no memory");
-            membership->peers = peers;
-            membership->peer_capacity = capacity;
-        }
-        peer = &membership->peers[membership->peer_count++];
-        *peer = (struct peer){0};
-    }
+    if (!peer)
+        peer = add_peer(membership, worker);
+    if (!peer)
+        return mst_error_set(err, -ENOMEM, "remember a peer: no memory");
     peer->worker = *worker;
     peer->up = true;
-    membership->retries = 0;
-    if (!proposal_stands(membership))
-        return propose(membership, next_view(membership), now_ns, err);
-    send_proposal(membership, &worker->id); /* the newcomer has not heard it */
+    switch (membership->condition) {
+    case SILENT:
+        membership->quiet_ns = now_ns + membership->options.quiet_ns;
+        return speak_if_due(membership, now_ns, err);
+    case TALKING:
+        /* What is signed may be agreed on already, and what can be a view need not wait for a newcomer. */
+        if (membership->concluded && membership->outcome.verdict != OUTCOME_VIEW)
+            return speak_again(membership, now_ns, err);
+        /* Who wants to join must reach all members: it says so as soon as it does. */
+        if (!membership->is_signed && any_holds(membership))
+            return propose(membership, membership->highest + 1, now_ns, err);
+        send_proposal(membership, &worker->id);
+        return 0;
+    case HOLDING:
+    case STOPPING:
+        if (!find_member(membership, &worker->id))
+            tell_hold(membership, peer);
+        return 0;
+    }
     return 0;
+}
+
+static bool is_on_table(const struct membership *membership, const struct membership_id *id)
+{
+    for (size_t t = 0; t < membership->table_count; t++)
+        if (membership_id_equal(&membership->table[t].id, id))
+            return true;
+    return false;
 }
 
 int membership_peer_down(struct membership *membership, const struct membership_id *id, uint64_t now_ns,
                          struct mst_error *err)
 {
-    struct peer *peer = find_peer(membership, id);
-    if (!peer)
+    if (!find_peer(membership, id))
         return 0;
-    peer->up = false;
-    membership->retries = 0;
-    if (proposal_stands(membership))
+    remove_peer(membership, id);
+    if (holds(membership)) {
+        if (find_member(membership, id))
+            ask_to_stop(membership, true, "a worker is lost", now_ns);
+        else
+            consider_all(membership, now_ns);
         return 0;
-    return propose(membership, next_view(membership), now_ns, err);
+    }
+    if (membership->condition != TALKING || !is_on_table(membership, id))
+        return 0;
+    return speak_again(membership, now_ns, err);
 }
 
-/* A list that is signed is waited for, as the others may hold it already. It is given up when a worker that
- * it names has signed another one under this number, or has gone on to a higher number without having signed
- * it: neither will ever sign it, so nobody can hold it. */
+int membership_stopped(struct membership *membership, uint64_t step, uint64_t now_ns, struct mst_error *err)
+{
+    membership->step = step;
+    if (!holds(membership))
+        return 0;
+    membership->retries = 0;
+    return propose(membership, membership->highest + 1, now_ns, err);
+}
+
+int membership_leave(struct membership *membership, uint64_t now_ns, struct mst_error *err)
+{
+    if (membership->leaving)
+        return 0;
+    membership->leaving = true;
+    if (!membership->live || reachable(membership) == 1)
+        return 1;
+    if (membership->condition == HOLDING)
+        ask_to_pause(membership, "this worker leaves", now_ns);
+    else if (membership->condition == TALKING && !membership->is_signed)
+        return speak_again(membership, now_ns, err);
+    return 0;
+}
+
+/* ---- messages ---- */
+
+/* One that this number needs will not sign it: it has gone on. */
 static bool is_given_up(const struct membership *membership)
 {
-    for (size_t w = 0; w < membership->wanted; w++) {
-        if (membership_id_equal(&membership->proposal[w].id, &membership->self.id))
-            continue;
-        const struct peer *peer = find_peer(membership, &membership->proposal[w].id);
-        if (peer && !has_signed_proposal(membership, peer) &&
-            (peer->signed_view >= membership->proposal_view ||
-             peer->proposed_view > membership->proposal_view))
+    for (size_t s = 0; s < membership->outcome.signer_count; s++) {
+        const struct peer *peer = find_peer(membership, &membership->outcome.signers[s]);
+        if (peer && !has_signed(membership, peer) && peer->proposed_view > membership->number)
             return true;
     }
     return false;
@@ -337,30 +761,104 @@ static bool is_given_up(const struct membership *membership)
 /* Meet at the highest number instead of chasing each other, unless what is signed may still be agreed on. */
 static int follow(struct membership *membership, uint64_t now_ns, struct mst_error *err)
 {
-    if (membership->proposal_view == 0 || membership->committed_view > 0)
+    if (membership->highest <= membership->number)
+        return conclude(membership, now_ns, err);
+    if (membership->is_signed && !is_given_up(membership))
         return 0;
-    const bool is_signed = membership->signed_view == membership->proposal_view;
-    if (is_signed ? is_given_up(membership) : membership->highest_view > membership->proposal_view)
-        return propose(membership, membership->highest_view, now_ns, err);
+    return propose(membership, membership->highest, now_ns, err);
+}
+
+static int check_proposal(const struct membership_message *message, const struct membership_id *from,
+                          struct mst_error *err)
+{
+    bool names_sender = false;
+    if (message->count < 1 || message->count > MEMBERSHIP_MAX_WORKERS ||
+        message->vow.count > MEMBERSHIP_MAX_PLACES)
+        return mst_error_set(err, -EPROTO, "a proposal of %zu workers and %zu places", message->count,
+                             message->vow.count);
+    if (message->vow.view >= message->view)
+        return mst_error_set(err, -EPROTO,
+                             "a proposal for view %" PRIu64 " by one that signed %" PRIu64 " already",
+                             message->view, message->vow.view);
+    for (size_t w = 0; w < message->count; w++) {
+        if (w > 0 &&
+            memcmp(message->workers[w - 1].id.bytes, message->workers[w].id.bytes, MEMBERSHIP_ID_BYTES) >= 0)
+            return mst_error_set(err, -EPROTO, "a proposal whose workers are not in order");
+        names_sender = names_sender || membership_id_equal(&message->workers[w].id, from);
+    }
+    return names_sender ? 0 : mst_error_set(err, -EPROTO, "a proposal that does not name its sender");
+}
+
+static int keep_proposal(struct peer *peer, const struct membership_message *message, struct mst_error *err)
+{
+    struct membership_worker *reach = calloc(message->count, sizeof *reach);
+    if (!reach || keep_vow(&peer->kept, &message->vow) < 0) {
+        free(reach);
+        return mst_error_set(err, -ENOMEM, "keep a proposal of %zu workers: no memory", message->count);
+    }
+    memcpy(reach, message->workers, message->count * sizeof *reach);
+    free(peer->reach);
+    peer->reach = reach;
+    peer->reach_count = message->count;
+    peer->proposed_view = message->view;
+    peer->leaving = message->leaving;
+    peer->step = message->step;
+    peer->muted = false;
+    peer->held = (struct membership_message){0}; /* who proposes holds nothing any more */
     return 0;
 }
 
 static int receive_proposal(struct membership *membership, struct peer *peer,
-                            const struct membership_message *message, struct mst_error *err)
+                            const struct membership_message *message, uint64_t now_ns, struct mst_error *err)
 {
-    uint8_t digest[MST_SHA256_BYTES];
-    if (message->count < 1 || message->count > MEMBERSHIP_MAX_WORKERS)
-        return mst_error_set(err, -EPROTO, "a proposal of %zu workers", message->count);
-    const int r = membership_digest(message->view, message->workers, message->count, digest, err);
+    int r = check_proposal(message, &peer->worker.id, err);
     if (r < 0)
         return r;
-    if (memcmp(digest, message->digest, sizeof digest) != 0)
-        return mst_error_set(err, -EPROTO, "a proposal whose digest is not that of its list");
+    if (message->view <= peer->proposed_view)
+        return 0; /* said before, or overtaken */
+    r = keep_proposal(peer, message, err);
+    if (r < 0)
+        return r;
+    if (message->view > membership->highest)
+        membership->highest = message->view;
+    switch (membership->condition) {
+    case SILENT:
+        return speak_if_due(membership, now_ns, err);
+    case TALKING:
+        /* A newcomer is in nobody's way, unless without it there is no view. */
+        if (message->view == membership->number && !is_on_table(membership, &peer->worker.id) &&
+            membership->concluded && membership->outcome.verdict != OUTCOME_VIEW)
+            return speak_again(membership, now_ns, err);
+        return follow(membership, now_ns, err);
+    case HOLDING:
+    case STOPPING:
+        if (message->view <= membership->view.view)
+            return 0;
+        if (find_member(membership, &peer->worker.id))
+            ask_to_stop(membership, false, "a worker asks for another view", now_ns);
+        else if (membership->condition == HOLDING)
+            consider_joining(membership, peer, now_ns);
+        return 0;
+    }
+    return 0;
+}
 
-    peer->proposed_view = message->view;
-    memcpy(peer->proposed_digest, message->digest, sizeof digest);
-    if (message->view > membership->highest_view)
-        membership->highest_view = message->view;
+static int receive_hold(struct membership *membership, struct peer *peer,
+                        const struct membership_message *message, uint64_t now_ns, struct mst_error *err)
+{
+    peer->held = (struct membership_message){
+        .kind = MEMBERSHIP_HOLD, .view = message->view, .step = message->step, .size = message->size};
+    memcpy(peer->held.vow.lineage, message->vow.lineage, sizeof message->vow.lineage);
+    if (membership->condition == SILENT)
+        return speak_if_due(membership, now_ns, err);
+    /* The others have agreed without us: ask to be let in. */
+    if (membership->condition == TALKING && membership->concluded && !membership->is_signed)
+        return propose(membership, membership->highest + 1, now_ns, err);
+    if (membership->condition != HOLDING || find_member(membership, &peer->worker.id))
+        return 0;
+    const bool same = memcmp(message->vow.lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+    if (same ? message->view > membership->view.view : hold_is_further(&peer->held, &peer->told))
+        ask_to_stop(membership, true, "the job goes on in a view without this worker", now_ns);
     return 0;
 }
 
@@ -372,53 +870,91 @@ int membership_receive(struct membership *membership, const struct membership_id
         return mst_error_set(err, -EPROTO, "a membership message from a peer that is not up");
     if (message->view == 0 || message->view > VIEW_MAX)
         return mst_error_set(err, -EPROTO, "a membership message for view %" PRIu64, message->view);
-
-    int r = 0;
     switch (message->kind) {
     case MEMBERSHIP_PROPOSE:
-        r = receive_proposal(membership, peer, message, err);
-        break;
+        return receive_proposal(membership, peer, message, now_ns, err);
     case MEMBERSHIP_COMMIT:
         peer->signed_view = message->view;
         memcpy(peer->signed_digest, message->digest, sizeof peer->signed_digest);
-        break;
-    default:
-        return mst_error_set(err, -EPROTO, "a membership message of kind %d", (int)message->kind);
+        take_view_if_all_signed(membership, now_ns);
+        return 0;
+    case MEMBERSHIP_HOLD:
+        return receive_hold(membership, peer, message, now_ns, err);
     }
-    if (r == 0)
-        r = follow(membership, now_ns, err);
-    if (r == 0) {
-        sign_if_all_proposed(membership);
-        commit_if_all_signed(membership);
-    }
-    return r;
+    return mst_error_set(err, -EPROTO, "a membership message of kind %d", (int)message->kind);
 }
+
+/* ---- time ---- */
 
 uint64_t membership_deadline_ns(const struct membership *membership)
 {
-    const bool waiting = membership->proposal_view != 0 && membership->committed_view == 0;
-    return waiting ? membership->retry_ns : UINT64_MAX;
+    switch (membership->condition) {
+    case SILENT:
+        /* Once quiet, only an event can change what is missing. */
+        return may_speak(membership, membership->quiet_ns) ? membership->quiet_ns : UINT64_MAX;
+    case TALKING:
+        return membership->retry_ns;
+    case STOPPING:
+        return membership->hurry_ns > 0 ? membership->hurry_ns : UINT64_MAX;
+    case HOLDING:
+        break;
+    }
+    return UINT64_MAX;
+}
+
+/* Who is there but says nothing, try after try, is not waited for; unless it runs a view, and we wait to be
+ * let in. */
+static void mute_silent_peers(struct membership *membership)
+{
+    for (size_t p = 0; p < membership->peer_count; p++) {
+        struct peer *peer = membership->peers[p];
+        if (peer->up && peer->held.view == 0 && peer->proposed_view < membership->talk_began)
+            peer->muted = true;
+    }
 }
 
 int membership_tick(struct membership *membership, uint64_t now_ns, struct mst_error *err)
 {
     if (now_ns < membership_deadline_ns(membership))
         return 0;
-    if (membership->retries < RETRIES_MAX)
-        membership->retries++;
-    if (membership->signed_view == membership->proposal_view) {
-        /* The others may hold it, so it is waited for. Whoever holds another view answers with a refusal. */
-        membership->retry_ns = now_ns + (MEMBERSHIP_RETRY_NS << membership->retries);
-        send_proposal(membership, NULL);
+    switch (membership->condition) {
+    case SILENT:
+        return speak_if_due(membership, now_ns, err);
+    case TALKING:
+        if (membership->retries < RETRIES_MAX)
+            membership->retries++;
+        if (membership->retries >= MUTE_AFTER_RETRIES)
+            mute_silent_peers(membership);
+        return propose(membership, membership->highest + 1, now_ns, err);
+    case STOPPING:
+        ask_to_stop(membership, true, "a worker asks for another view", now_ns);
         return 0;
+    case HOLDING:
+        break;
     }
-    return propose(membership, membership->highest_view + 1, now_ns, err);
+    return 0;
 }
 
-uint64_t membership_view(const struct membership *membership, const struct membership_worker **ret_workers,
-                         size_t *ret_count)
+/* ---- for others to see ---- */
+
+struct membership_view membership_view(const struct membership *membership)
 {
-    *ret_workers = membership->committed;
-    *ret_count = membership->committed_view > 0 ? membership->wanted : 0;
-    return membership->committed_view;
+    return membership->condition == HOLDING ? membership->view : (struct membership_view){0};
+}
+
+struct membership_wait membership_waits_for(const struct membership *membership)
+{
+    struct membership_wait wait = {.have = reachable(membership),
+                                   .want = membership->kept.vow.view > 0 || membership->live
+                                               ? membership->options.least
+                                               : membership->options.first,
+                                   .last_view = membership->kept.vow.view};
+    if (membership->condition == TALKING && membership->concluded &&
+        membership->outcome.verdict == OUTCOME_NO_QUORUM) {
+        wait.quorum = true;
+        wait.have = membership->outcome.have;
+        wait.want = membership->outcome.want;
+        wait.last_view = membership->outcome.last_view;
+    }
+    return wait;
 }

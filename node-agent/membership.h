@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Membership: how the workers of a job agree on one numbered view, without a leader and without a store.
+/* Membership: how the workers of a job agree on numbered views, without a leader and without a store, and go
+ * on when some of them are lost (docs/membership.md).
  *
- * A view is an ordered list of workers; the index in it is the rank. Each worker proposes (PROPOSE) the list
- * that it can reach; who has received the same proposal from every worker named in it signs it (COMMIT), at
- * most one list per view number; a view holds once the equal COMMITs of all its members are in. Two different
- * lists can therefore never both hold under one number if they share a member. When a number does not come to
- * agreement in time, or somebody who is named in it has gone on to another, the next one is tried.
+ * A view is an ordered list of workers; the index in it is the rank. Who wants another view than the one that
+ * it holds proposes the next number (PROPOSE) to all, and says whom it reaches, what it signed last, and how
+ * far its state is. Who has the proposals of all that it reaches computes the view from them, the same
+ * everywhere, and signs it (COMMIT). A view holds once the equal signatures of all that it names are in.
  *
- * This file is the state machine alone: no sockets, no clock, no threads. Events go in, messages and the
- * committed view come out through callbacks, so that a test can drive it with any network it likes. The
- * number of workers is fixed here; the rule for changing views is added on top of the same messages. */
+ *   - One list a number: a worker signs at most once under a number, and never under one below what it
+ *     proposed or signed before. What it signed is saved first (save_vow), so that a restart does not forget.
+ *   - Quorum: the signers of a view must hold more than half of the slots of the last view that any of them
+ *     signed, or exactly half of them with the first one's among them. So two halves never both go on.
+ *   - Leaving: a worker that leaves signs the view that it is not in any more (a witness): it is no loss.
+ *   - Clique: workers that cannot reach each other do not get into one view, decided by one rule for all.
+ *   - Lineage: two groups that formed their first views apart have different lineages. Where they meet, the
+ *     one that is further keeps on, and the others join it.
+ *
+ * This file is the state machine alone: no sockets, no clock, no threads. Events go in, messages and views
+ * come out through callbacks, so that a test can drive it with any network it likes. */
 #ifndef AGENT_MEMBERSHIP_H
 #define AGENT_MEMBERSHIP_H
 
@@ -20,49 +28,118 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MEMBERSHIP_MAX_WORKERS 1024
-#define MEMBERSHIP_ID_BYTES    16
+#define MEMBERSHIP_MAX_WORKERS   1024
+#define MEMBERSHIP_MAX_PLACES    2048 /* slots remembered in a vow: present ones and lost ones */
+#define MEMBERSHIP_ID_BYTES      16
+#define MEMBERSHIP_SLOT_BYTES    16
+#define MEMBERSHIP_LINEAGE_BYTES 16
+#define MEMBERSHIP_REASON_BYTES  192
 #define MEMBERSHIP_RETRY_NS                                                                                  \
     1000000000ULL /* a view number without agreement is given up after this, and later ones after more */
+#define MEMBERSHIP_QUIET_NS                                                                                  \
+    1000000000ULL /* an unknown number of workers: complete when nobody came for this */
 
 struct membership_id {
     uint8_t bytes[MEMBERSHIP_ID_BYTES]; /* random, new at each start of a worker */
 };
 
+/* The place that a worker holds over its restarts: the first bytes of the SHA-256 of the slot's name. */
+struct membership_slot {
+    uint8_t bytes[MEMBERSHIP_SLOT_BYTES];
+};
+
 struct membership_worker {
     struct membership_id id;
+    struct membership_slot slot;
     uint32_t ipv4; /* host byte order */
     uint16_t port;
 };
 
-enum membership_kind { MEMBERSHIP_PROPOSE = 1, MEMBERSHIP_COMMIT = 2 };
+struct membership_place {
+    struct membership_slot slot;
+    bool present; /* in the view; else lost before, and it may come back to this place */
+};
+
+/* What a worker signed last, and must not forget. */
+struct membership_vow {
+    uint64_t view; /* 0: nothing yet */
+    uint8_t
+        lineage[MEMBERSHIP_LINEAGE_BYTES]; /* of the first view's digest; the same in all that follow it */
+    size_t count;
+    const struct membership_place *places; /* in rank order; borrowed */
+};
+
+enum membership_kind { MEMBERSHIP_PROPOSE = 1, MEMBERSHIP_COMMIT = 2, MEMBERSHIP_HOLD = 3 };
 
 struct membership_message {
     enum membership_kind kind;
-    uint64_t view;
-    size_t count;                            /* of workers: PROPOSE only */
-    const struct membership_worker *workers; /* borrowed for the call, in rank order */
-    uint8_t digest[MST_SHA256_BYTES];        /* of number and list */
+    uint64_t view; /* PROPOSE and COMMIT: the number; HOLD: the one that holds at the sender */
+
+    /* PROPOSE; never changed under one number */
+    bool leaving;
+    uint64_t step;                           /* the sender's state is after this step */
+    struct membership_vow vow;               /* the sender's last signature */
+    size_t count;                            /* whom it reaches, itself included, in ascending order of ids */
+    const struct membership_worker *workers; /* borrowed for the call, as vow.places */
+
+    /* COMMIT: what is signed, membership_digest() */
+    uint8_t digest[MST_SHA256_BYTES];
+
+    /* HOLD: a running worker's answer to one that is not in its view; vow.lineage, step and size tell which
+     * of two views the other yields to */
+    uint64_t size; /* workers in it */
+};
+
+struct membership_member {
+    struct membership_worker worker;
+    uint64_t step; /* that its state was after; 0 where its state is not of the view's lineage */
+};
+
+struct membership_view {
+    uint64_t view; /* 0: none */
+    uint8_t lineage[MEMBERSHIP_LINEAGE_BYTES];
+    size_t count;
+    const struct membership_member *members; /* in rank order; borrowed until the next call */
 };
 
 struct membership_callbacks {
     void *context;
     /* Queue `message` for the worker `to`, a peer that is up. */
     void (*send)(void *context, const struct membership_id *to, const struct membership_message *message);
-    /* The view holds: `count` workers in rank order (borrowed for the call). Called once a view. */
-    void (*committed)(void *context, uint64_t view, const struct membership_worker *workers, size_t count);
+    /* Keep the vow where a restart finds it, before this returns. An error is handed on to the caller. */
+    int (*save_vow)(void *context, const struct membership_vow *vow, struct mst_error *err);
+    /* The view that holds is to be left: stop the job, and call membership_stopped(). `at_once`: somebody is
+     * lost, nothing will come of the step under way; else finish it together with the others. May come again
+     * with at_once after it came without. */
+    void (*stop)(void *context, bool at_once, const char *reason);
+    /* The view holds. Called once a view; the worker itself is among its members. */
+    void (*committed)(void *context, const struct membership_view *view);
+    /* The view holds that this worker does not belong to any more, after membership_leave(). */
+    void (*left)(void *context, uint64_t view);
+    /* `peer` cannot be taken in: `full`: all places are held by others; else its slot is held by another
+     * worker. Tell it. */
+    void (*refuse)(void *context, const struct membership_id *peer, bool full);
+};
+
+struct membership_options {
+    struct membership_worker self;
+    size_t first; /* workers that the first view needs: 1 to MEMBERSHIP_MAX_WORKERS */
+    size_t least; /* that later ones need, 1 to first */
+    size_t most;  /* that any may have, first to MEMBERSHIP_MAX_WORKERS. With first == most a first view is
+                     formed as soon as they are there, else after quiet_ns without a newcomer */
+    uint64_t quiet_ns;         /* 0: MEMBERSHIP_QUIET_NS */
+    bool allow_minority;       /* the operator answers for it that the others do not go on without us */
+    struct membership_vow vow; /* from before a restart; copied */
 };
 
 struct membership; /* opaque */
 
-/* `wanted`: number of workers, 1 to MEMBERSHIP_MAX_WORKERS, this one included. */
-int membership_new(const struct membership_worker *self, size_t wanted,
-                   const struct membership_callbacks *callbacks, struct membership **ret_membership,
-                   struct mst_error *err);
+int membership_new(const struct membership_options *options, const struct membership_callbacks *callbacks,
+                   struct membership **ret_membership, struct mst_error *err);
 void membership_free(struct membership *membership); /* NULL is fine */
 
-/* Call once at the start: a membership of one needs nobody else. */
-int membership_start(struct membership *membership, uint64_t now_ns, struct mst_error *err);
+/* Call once at the start: `step` is that of a state restored from disk, else 0. */
+int membership_start(struct membership *membership, uint64_t step, uint64_t now_ns, struct mst_error *err);
 
 /* A peer has become reachable both ways, or is so no longer. */
 int membership_peer_up(struct membership *membership, const struct membership_worker *peer, uint64_t now_ns,
@@ -74,20 +151,30 @@ int membership_peer_down(struct membership *membership, const struct membership_
 int membership_receive(struct membership *membership, const struct membership_id *from,
                        const struct membership_message *message, uint64_t now_ns, struct mst_error *err);
 
+/* The job has stopped, its state is after `step`: as asked by stop(), or because it cannot go on in this view
+ * (its connections broke): then a new view is proposed. Without a view it only takes note of the step. */
+int membership_stopped(struct membership *membership, uint64_t step, uint64_t now_ns, struct mst_error *err);
+
+/* This worker wants to leave: left() is called once the others have agreed to go on without it. 1: there is
+ * nobody to agree, it may go at once; 0; or an error. */
+int membership_leave(struct membership *membership, uint64_t now_ns, struct mst_error *err);
+
 /* Call by this time, with a time of mst_now_ns() kind; UINT64_MAX: nothing is waited for. */
 uint64_t membership_deadline_ns(const struct membership *membership);
 int membership_tick(struct membership *membership, uint64_t now_ns, struct mst_error *err);
 
-/* The view that holds: its number (0: none yet), and its workers in rank order. */
-uint64_t membership_view(const struct membership *membership, const struct membership_worker **ret_workers,
-                         size_t *ret_count);
-/* Workers that could be in a view now: this one and the peers that are up. */
-size_t membership_reachable(const struct membership *membership);
+/* The view that holds; view 0: none, or it is being left. */
+struct membership_view membership_view(const struct membership *membership);
 
+/* For people: what it waits for while no view holds. */
+struct membership_wait {
+    size_t have, want;  /* workers, or slots of the last view where `quorum` */
+    bool quorum;        /* too few of the last view's slots */
+    uint64_t last_view; /* the highest number signed, 0: none */
+};
+struct membership_wait membership_waits_for(const struct membership *membership);
+
+struct membership_slot membership_slot_of(const char *name);
 bool membership_id_equal(const struct membership_id *a, const struct membership_id *b);
-
-/* Of number and list, in a byte order that all machines share: what COMMIT signs. */
-int membership_digest(uint64_t view, const struct membership_worker *workers, size_t count,
-                      uint8_t ret_digest[static MST_SHA256_BYTES], struct mst_error *err);
 
 #endif

@@ -13,24 +13,27 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define CONNECT_MS      5000 /* for both neighbours */
-#define DIAL_PAUSE_MS   100
+#define CONNECT_MS      5000 /* for all data connections */
+#define DIAL_PAUSE_MS   20
 #define COLLECTOR_MS    10000 /* for the collector to be found, once training is over */
 #define ALL_DONE_MS     30000 /* for the slowest worker to save, test and deliver */
 #define DATA_SILENCE_MS 10000
 
 struct runner {
-    struct runner_options options;
+    struct runner_options options;      /* members and steps point to the next two */
+    struct discovery_identity *members; /* owned, by rank, as the next */
+    uint64_t *steps;
+    struct job_view view; /* fds_in and fds_out are owned */
     struct job_progress progress;
     pthread_t thread;
-    int stage_fd, cancel_fd;
+    int stage_fd, cancel_fd, pause_fd;
 
     pthread_mutex_t lock; /* guards what follows; `changed` tells of changes to it */
     pthread_cond_t changed;
     enum runner_stage stage;
     struct job_result result;
     struct mst_error err;
-    int previous_fd; /* -1: not there yet */
+    int *given; /* owned: data connections made to us, by rank, -1: not there yet */
     bool collector_known;
     struct discovery_identity collector;
     bool all_done, cancelled, ended;
@@ -45,9 +48,41 @@ static void set_stage(struct runner *runner, enum runner_stage stage)
         mst_log_error("runner", "cannot tell of a stage: %s", strerrordesc_np(errno));
 }
 
-static bool has_previous(const struct runner *runner)
+/* Who makes the data connection to us? In a ring the worker before, in a mesh the lower ranks. */
+static bool dials_us(const struct runner *runner, uint32_t rank)
 {
-    return runner->previous_fd >= 0;
+    const struct runner_options *options = &runner->options;
+    switch (options->job->kind->data) {
+    case JOB_DATA_NONE:
+        break;
+    case JOB_DATA_RING:
+        return options->world > 1 && (rank + 1) % options->world == options->rank;
+    case JOB_DATA_MESH:
+        return rank < options->rank;
+    }
+    return false;
+}
+
+static bool is_dialled(const struct runner *runner, uint32_t rank)
+{
+    const struct runner_options *options = &runner->options;
+    switch (options->job->kind->data) {
+    case JOB_DATA_NONE:
+        break;
+    case JOB_DATA_RING:
+        return options->world > 1 && (options->rank + 1) % options->world == rank;
+    case JOB_DATA_MESH:
+        return rank > options->rank;
+    }
+    return false;
+}
+
+static bool has_all_data(const struct runner *runner)
+{
+    for (uint32_t rank = 0; rank < runner->options.world; rank++)
+        if (dials_us(runner, rank) && runner->given[rank] < 0)
+            return false;
+    return true;
 }
 
 static bool has_collector(const struct runner *runner)
@@ -90,44 +125,71 @@ static bool never(const struct runner *runner)
     return false;
 }
 
-/* A listener that is flooded, or not there yet, says so and is asked again until CONNECT_MS have passed. */
-static int dial_next(struct runner *runner, struct mst_error *err)
+/* A listener that is flooded, or has not heard of the view yet, says so and is asked again until the
+ * deadline. */
+static int dial(struct runner *runner, uint32_t rank, uint64_t deadline_ns, struct mst_error *err)
 {
-    const struct discovery_identity *next = &runner->options.next;
-    const uint64_t deadline_ns = mst_now_ns() + CONNECT_MS * MST_NS_PER_MS;
+    const struct discovery_identity *peer = &runner->options.members[rank];
     for (;;) {
         struct discovery_session session;
         enum discovery_reason reason = DISCOVERY_REASON_NONE;
-        const int r =
-            discovery_hello_dial(next->ipv4, next->port, &runner->options.self, DISCOVERY_PURPOSE_DATA,
-                                 deadline_ns, &runner->options.view.fd_next, &session, &reason, err);
+        /* One hello's time, so that a call to stop is heard in between. */
+        const uint64_t hello_ns = mst_now_ns() + DISCOVERY_HELLO_MS * MST_NS_PER_MS;
+        int r = discovery_hello_dial(peer->ipv4, peer->port, &runner->options.self, DISCOVERY_PURPOSE_DATA,
+                                     hello_ns < deadline_ns ? hello_ns : deadline_ns,
+                                     &runner->view.fds_out[rank], &session, &reason, err);
         mst_forget(&session, sizeof session);
-        if (r == 0 || !discovery_reason_may_pass(reason) || mst_now_ns() >= deadline_ns)
-            return r;
+        if (r == 0)
+            return mst_tcp_tune(runner->view.fds_out[rank], DATA_SILENCE_MS, err);
+        if ((!discovery_reason_may_pass(reason) && r != -ETIMEDOUT) || mst_now_ns() >= deadline_ns)
+            return mst_error_wrap(err, r, "data connection to %s", peer->slot);
         if (wait_for(runner, never, DIAL_PAUSE_MS) == -ECANCELED)
             return mst_error_set(err, -ECANCELED, "stopped");
     }
 }
 
-/* Dial the next worker and await the call of the previous one. */
-static int join_ring(struct runner *runner, struct mst_error *err)
+/* The connections that were made to us are the job's from here on. */
+static int take_given(struct runner *runner, struct mst_error *err)
 {
-    const struct discovery_identity *next = &runner->options.next;
-    struct job_view *view = &runner->options.view;
-    int r = dial_next(runner, err);
-    if (r == 0)
-        r = mst_tcp_tune(view->fd_next, DATA_SILENCE_MS, err);
-    if (r < 0)
-        return mst_error_wrap(err, r, "data connection to %s", next->slot);
-
-    r = wait_for(runner, has_previous, CONNECT_MS);
-    if (r < 0)
-        return mst_error_errno(err, r, "wait for the data connection of the worker before this one");
+    const bool mesh = runner->options.job->kind->data == JOB_DATA_MESH;
+    int *fds = mesh ? runner->view.fds_out : runner->view.fds_in;
+    int r = 0;
     pthread_mutex_lock(&runner->lock);
-    view->fd_prev = runner->previous_fd;
-    runner->previous_fd = -1;
+    for (uint32_t rank = 0; rank < runner->options.world; rank++) {
+        if (!dials_us(runner, rank))
+            continue;
+        fds[rank] = runner->given[rank];
+        runner->given[rank] = -1;
+        if (r == 0)
+            r = mst_tcp_tune(fds[rank], DATA_SILENCE_MS, err);
+    }
     pthread_mutex_unlock(&runner->lock);
-    return mst_tcp_tune(view->fd_prev, DATA_SILENCE_MS, err);
+    return r;
+}
+
+static int say_who_is_missing(struct runner *runner, int code, struct mst_error *err)
+{
+    const char *slot = "nobody";
+    pthread_mutex_lock(&runner->lock);
+    for (uint32_t rank = runner->options.world; rank-- > 0;)
+        if (dials_us(runner, rank) && runner->given[rank] < 0)
+            slot = runner->options.members[rank].slot;
+    pthread_mutex_unlock(&runner->lock);
+    return mst_error_errno(err, code, "wait for the data connection of %s", slot);
+}
+
+/* Dial those that are ours to dial, and await the others' calls. */
+static int connect_data(struct runner *runner, struct mst_error *err)
+{
+    const uint64_t deadline_ns = mst_now_ns() + CONNECT_MS * MST_NS_PER_MS;
+    int r = 0;
+    for (uint32_t rank = 0; r == 0 && rank < runner->options.world; rank++)
+        if (is_dialled(runner, rank))
+            r = dial(runner, rank, deadline_ns, err);
+    if (r < 0)
+        return r;
+    r = wait_for(runner, has_all_data, CONNECT_MS);
+    return r < 0 ? say_who_is_missing(runner, r, err) : take_given(runner, err);
 }
 
 static int deliver_all(struct runner *runner, struct deliver *deliver, struct mst_error *err)
@@ -176,17 +238,17 @@ static void set_result(struct runner *runner, const struct job_result *result)
     pthread_mutex_unlock(&runner->lock);
 }
 
+/* 0: completed; 1: paused. */
 static int run(struct runner *runner, struct mst_error *err)
 {
-    struct job_view *view = &runner->options.view;
     struct job_result result = {0};
     struct deliver *connection = NULL;
-    int r = view->world > 1 ? join_ring(runner, err) : 0;
+    int r = connect_data(runner, err);
     if (r == 0)
-        r = job_run(runner->options.job, view, &runner->progress, &result, err);
+        r = job_run(runner->options.job, &runner->view, &runner->progress, &result, err);
     if (r == 0 && runner->options.collect)
         r = deliver(runner, &connection, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     set_result(runner, &result);
     set_stage(runner, RUNNER_DELIVERED);
@@ -194,10 +256,16 @@ static int run(struct runner *runner, struct mst_error *err)
     r = wait_for(runner, is_all_done, ALL_DONE_MS);
     if (r < 0)
         r = mst_error_errno(err, r, "wait for all workers to finish");
-    else if (connection && view->rank == 0)
+    else if (connection && runner->options.rank == 0)
         r = deliver_complete(connection, err);
     deliver_free(connection);
     return r;
+}
+
+static void close_all(int *fds, uint32_t count)
+{
+    for (uint32_t i = 0; fds && i < count; i++)
+        mst_closep(&fds[i]);
 }
 
 static void *runner_main(void *context)
@@ -205,15 +273,15 @@ static void *runner_main(void *context)
     struct runner *runner = context;
     struct mst_error err = MST_ERROR_INIT;
     const int r = run(runner, &err);
-    mst_closep(&runner->options.view.fd_prev); /* what the job did not take over */
-    mst_closep(&runner->options.view.fd_next);
+    close_all(runner->view.fds_in, runner->options.world); /* what the job did not take over */
+    close_all(runner->view.fds_out, runner->options.world);
     if (r < 0) {
         pthread_mutex_lock(&runner->lock);
         runner->err = err;
         runner->err.code = r;
         pthread_mutex_unlock(&runner->lock);
     }
-    set_stage(runner, r < 0 ? RUNNER_FAILED : RUNNER_COMPLETED);
+    set_stage(runner, r < 0 ? RUNNER_FAILED : r == 1 ? RUNNER_PAUSED : RUNNER_COMPLETED);
     pthread_mutex_lock(&runner->lock);
     runner->ended = true; /* the last that this thread does */
     pthread_cond_signal(&runner->changed);
@@ -221,11 +289,22 @@ static void *runner_main(void *context)
     return NULL;
 }
 
+static void free_arrays(struct runner *runner)
+{
+    close_all(runner->given, runner->options.world);
+    free(runner->given);
+    free(runner->view.fds_in);
+    free(runner->view.fds_out);
+    free(runner->members);
+    free(runner->steps);
+}
+
 static void runner_free(struct runner *runner)
 {
     mst_closep(&runner->stage_fd);
     mst_closep(&runner->cancel_fd);
-    mst_closep(&runner->previous_fd);
+    mst_closep(&runner->pause_fd);
+    free_arrays(runner);
     (void)pthread_cond_destroy(&runner->changed); /* both fail only while in use: a bug */
     (void)pthread_mutex_destroy(&runner->lock);
     job_progress_release(&runner->progress);
@@ -251,34 +330,75 @@ static int init_locks(struct runner *runner, struct mst_error *err)
     return r == 0 ? 0 : mst_error_errno(err, -r, "make the runner's lock");
 }
 
+static int *no_descriptors(uint32_t count)
+{
+    int *fds = malloc(count * sizeof *fds);
+    for (uint32_t i = 0; fds && i < count; i++)
+        fds[i] = -1;
+    return fds;
+}
+
+/* What is borrowed from the caller becomes our own. */
+static int copy_options(struct runner *runner, const struct runner_options *options, struct mst_error *err)
+{
+    const size_t world = options->world;
+    struct discovery_identity *members = calloc(world, sizeof *members);
+    uint64_t *steps = calloc(world, sizeof *steps);
+    runner->options = *options;
+    runner->options.members = runner->members = members;
+    runner->options.steps = runner->steps = steps;
+    runner->given = no_descriptors(options->world);
+    runner->view = (struct job_view){
+        .view = options->view,
+        .rank = options->rank,
+        .world = options->world,
+        .key = options->key,
+        .fds_in = no_descriptors(options->world),
+        .fds_out = no_descriptors(options->world),
+        .steps = steps,
+    };
+    if (!members || !steps || !runner->given || !runner->view.fds_in || !runner->view.fds_out)
+        return mst_error_set(err, -ENOMEM, "start the job with %zu workers: no memory", world);
+    memcpy(members, options->members, world * sizeof *members);
+    memcpy(steps, options->steps, world * sizeof *steps);
+    return 0;
+}
+
+static int open_events(struct runner *runner, struct mst_error *err)
+{
+    int *const fds[] = {&runner->stage_fd, &runner->cancel_fd, &runner->pause_fd};
+    for (size_t f = 0; f < MST_ARRAY_COUNT(fds); f++) {
+        *fds[f] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (*fds[f] < 0)
+            return mst_error_errno(err, -errno, "start the job: make an eventfd");
+    }
+    runner->view.cancel_fd = runner->cancel_fd;
+    runner->view.pause_fd = runner->pause_fd;
+    return 0;
+}
+
 int runner_start(const struct runner_options *options, struct runner **ret_runner, struct mst_error *err)
 {
     struct runner *runner = calloc(1, sizeof *runner);
     if (!runner)
         return mst_error_set(err, -ENOMEM, "start the job: no memory");
-    runner->options = *options;
-    runner->options.view.fd_prev = -1;
-    runner->options.view.fd_next = -1;
-    runner->previous_fd = -1;
-    runner->stage_fd = -1;
-    runner->cancel_fd = -1;
+    runner->stage_fd = runner->cancel_fd = runner->pause_fd = -1;
     int r = init_locks(runner, err);
     if (r < 0) {
         free(runner);
         return r;
     }
-    runner->stage_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    runner->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (runner->stage_fd < 0 || runner->cancel_fd < 0) {
-        r = mst_error_errno(err, -errno, "start the job: make an eventfd");
-        runner_free(runner);
-        return r;
+    r = copy_options(runner, options, err);
+    if (r == 0)
+        r = open_events(runner, err);
+    if (r == 0) {
+        r = -pthread_create(&runner->thread, NULL, runner_main, runner);
+        if (r < 0)
+            (void)mst_error_errno(err, r, "start the job's thread");
     }
-    runner->options.view.cancel_fd = runner->cancel_fd;
-    r = -pthread_create(&runner->thread, NULL, runner_main, runner);
     if (r < 0) {
         runner_free(runner);
-        return mst_error_errno(err, r, "start the job's thread");
+        return r;
     }
     *ret_runner = runner;
     return 0;
@@ -302,16 +422,16 @@ enum runner_stage runner_stage(struct runner *runner, struct job_result *ret_res
     return stage;
 }
 
-void runner_progress(struct runner *runner, uint64_t *ret_step, uint32_t *ret_epoch)
+struct job_progress runner_progress(struct runner *runner)
 {
-    job_progress_get(&runner->progress, ret_step, ret_epoch);
+    return job_progress_get(&runner->progress);
 }
 
-void runner_give_previous(struct runner *runner, int fd)
+void runner_give_data(struct runner *runner, uint32_t rank, int fd)
 {
     pthread_mutex_lock(&runner->lock);
-    mst_closep(&runner->previous_fd); /* dialled twice: the newer one holds */
-    runner->previous_fd = fd;
+    mst_closep(&runner->given[rank]); /* dialled twice: the newer one holds */
+    runner->given[rank] = fd;
     pthread_cond_signal(&runner->changed);
     pthread_mutex_unlock(&runner->lock);
 }
@@ -333,6 +453,12 @@ void runner_give_all_done(struct runner *runner)
     runner->all_done = true;
     pthread_cond_signal(&runner->changed);
     pthread_mutex_unlock(&runner->lock);
+}
+
+void runner_pause(struct runner *runner)
+{
+    if (eventfd_write(runner->pause_fd, 1) < 0)
+        mst_log_error("runner", "cannot pause the job: %s", strerrordesc_np(errno));
 }
 
 void runner_cancel(struct runner *runner)
