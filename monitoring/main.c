@@ -6,13 +6,13 @@
 #include "muster/monitor.h"
 #include "muster/opts.h"
 #include "muster/parse.h"
+#include "muster/signals.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define INTERVAL_MIN_NS  (100 * MST_NS_PER_MS)
@@ -228,16 +228,9 @@ static const struct verb *find_verb(const char *name, struct mst_error *err)
  * actions, and gets the orphans of `docker exec`: the kernel reaps those if SIGCHLD is ignored. */
 static int signals_prepare(int *ret_fd, struct mst_error *err)
 {
-    sigset_t set;
-    (void)signal(SIGPIPE, SIG_IGN);
+    static const int caught[] = {SIGTERM, SIGINT};
     (void)signal(SIGCHLD, SIG_IGN);
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return mst_error_errno(err, -errno, "block signals");
-    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return *ret_fd < 0 ? mst_error_errno(err, -errno, "open a descriptor for signals") : 0;
+    return mst_signals_open(caught, MST_ARRAY_COUNT(caught), ret_fd, err);
 }
 
 /* The paths below rootfs, unless they were given. `texts` holds them. */
