@@ -4,14 +4,12 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/parse.h"
-#include "signals.h"
+#include "muster/signals.h"
+#include "plain.h"
 
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
-
-#define WORKERS_DEFAULT 3
-#define WORKERS_MAX     1024
 
 int swarm_exit_status(int code, int signal_number)
 {
@@ -24,6 +22,8 @@ int swarm_exit_status(int code, int signal_number)
         return MST_EXIT_NO_CONVERGENCE;
     case SWARM_WORKER_FAILED:
         return MST_EXIT_WORKER_FAILED;
+    case SWARM_READER_LEFT:
+        return MST_EXIT_DONE;
     default:
         return mst_exit_status(code);
     }
@@ -103,9 +103,48 @@ int cli_set_timeout(void *settings, const char *text, struct mst_error *err)
     return mst_parse_duration_ns(text, &common->timeout_ns, err);
 }
 
+int cli_set_prune(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    return mst_parse_bool(text, &common->prune, err);
+}
+
+int cli_set_resolve(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    return image_parse_resolve(text, &common->resolve, err);
+}
+
+/* What files, engines and containers said stands in it. */
+static int fail(int exit_status, const struct mst_error *err)
+{
+    struct mst_error shown = *err;
+
+    plain_text(shown.text);
+    return mst_fail(exit_status, &shown);
+}
+
 int cli_usage(const struct mst_error *err)
 {
-    return mst_fail(MST_EXIT_USAGE, err);
+    return fail(MST_EXIT_USAGE, err);
+}
+
+int cli_common_words(const char *argument)
+{
+    static const struct mst_option table[] = {CLI_COMMON_OPTIONS};
+
+    for (size_t i = 0; i < MST_ARRAY_COUNT(table); i++) {
+        const size_t bytes = strlen(table[i].name);
+        const bool is_long =
+                       strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, table[i].name, bytes) == 0,
+                   is_short = table[i].letter && argument[1] == table[i].letter;
+        const char *rest = is_long ? argument + 2 + bytes : argument + 2;
+        if ((is_long && (*rest == '\0' || *rest == '=')) || is_short)
+            return table[i].kind == MST_OPT_FLAG || *rest != '\0' ? 1 : 2;
+    }
+    return 0;
 }
 
 int cli_begin(const struct mst_options *options, int argc, char **argv, struct cli_common *common,
@@ -133,11 +172,10 @@ int cli_begin(const struct mst_options *options, int argc, char **argv, struct c
 int cli_open(const struct cli_common *common, struct session *session)
 {
     struct mst_error err = MST_ERROR_INIT;
-    int cancel_fd = -1, r = signals_install(&cancel_fd, &err);
+    int r = session_open(session, common->host, &err);
 
-    *session = (struct session){0}; /* cli_end() closes it whatever failed */
     if (r >= 0)
-        r = session_open(session, common->host, cancel_fd, &err);
+        r = session_catch_signals(session, &err);
     return r < 0 ? cli_end(session, r, &err) : 0;
 }
 
@@ -149,93 +187,12 @@ int cli_end(struct session *session, int code, const struct mst_error *err)
         session_close(session);
     if (code == -ECANCELED)
         err = &interrupted; /* what was waited for just then says nothing to the operator */
-    return code < 0 ? mst_fail(swarm_exit_status(code, signals_caught()), err) : MST_EXIT_DONE;
+    if (code >= 0 || code == SWARM_READER_LEFT)
+        return MST_EXIT_DONE;
+    return fail(swarm_exit_status(code, mst_signals_newest()), err);
 }
 
 uint64_t cli_deadline_ns(const struct cli_common *common)
 {
     return mst_now_ns() + common->timeout_ns;
-}
-
-/* MUSTER_WORKERS decides how many replicas each node gets, wherever it was set. */
-static int wanted_workers(const struct cli_common *common, uint32_t *ret_workers, struct mst_error *err)
-{
-    const char *text = variables_find("MUSTER_WORKERS", common->given, (const char *const *)environ, NULL);
-
-    *ret_workers = WORKERS_DEFAULT;
-    if (!text || text[0] == '\0')
-        return 0;
-    return mst_parse_u32(text, 1, WORKERS_MAX, ret_workers, err) < 0
-               ? mst_error_wrap(err, -EINVAL, "variable MUSTER_WORKERS")
-               : 0;
-}
-
-static int fill_variables(const struct cli_common *common, struct session *session, const char *stack,
-                          struct variables *ret_variables, bool *ret_is_input, struct mst_error *err)
-{
-    mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
-    struct engine_info info;
-    uint32_t workers;
-    int r = wanted_workers(common, &workers, err);
-
-    if (r < 0)
-        return r;
-    if (!session)
-        return variables_fill(stack, NULL, NULL, workers, ret_variables, err);
-    *ret_is_input = false;
-    r = engine_info(session->engine, &info, err);
-    /* What is no manager cannot list nodes; the plan says so in better words. */
-    if (r >= 0 && info.is_manager)
-        r = swarm_nodes_load(session->engine, &nodes, err);
-    if (r < 0)
-        return r;
-    *ret_is_input = true;
-    return variables_fill(stack, info.name, info.is_manager ? &nodes : NULL, workers, ret_variables, err);
-}
-
-/* A misspelt variable changes nothing, and a whole training shows it only at its end. */
-static void warn_unused(const char *const *given, const bool *is_used)
-{
-    for (size_t i = 0; given[i]; i++)
-        if (!is_used[i])
-            (void)fprintf(stderr,
-                          "muster: warning: no stack file uses the variable '%.*s' (option '--set')\n",
-                          (int)strcspn(given[i], "="), given[i]);
-}
-
-int cli_load_project(const struct cli_common *common, struct session *session, const char *stack,
-                     struct variables *ret_variables, struct compose_project **ret_project,
-                     bool *ret_is_input, struct mst_error *err)
-{
-    struct compose_options options = {
-        .files = common->files,
-        .file_count = common->file_count,
-        .stack = stack,
-        .given = common->given,
-        .environment = (const char *const *)environ,
-        .strict = common->is_strict,
-    };
-    size_t given_count = 0;
-    int r = stack ? compose_stack_name_check(stack, err) : 0;
-
-    *ret_is_input = true;
-    while (common->given[given_count])
-        given_count++;
-    mst_cleanup(mst_freep) bool *is_used = calloc(given_count + 1, sizeof *is_used);
-    if (!is_used)
-        return mst_error_set(err, -ENOMEM, "read the stack file: no memory");
-    options.given_used = is_used;
-    if (r >= 0 && stack)
-        r = fill_variables(common, session, stack, ret_variables, ret_is_input, err);
-    if (r < 0)
-        return r;
-    options.fallback = (const char *const *)ret_variables->items;
-    r = compose_project_load(&options, ret_project, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < (*ret_project)->warnings.count; i++)
-        (void)fprintf(stderr, "muster: warning: %s\n", (*ret_project)->warnings.items[i]);
-    if (given_count > 0)
-        warn_unused((const char *const *)common->given, is_used);
-    return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef SWARM_CLI_H
 #define SWARM_CLI_H
 
+#include "image.h"
 #include "muster/compose.h"
 #include "muster/log.h"
 #include "muster/opts.h"
@@ -25,9 +26,17 @@ struct cli_common {
     size_t file_count;
     const char *given[CLI_VARIABLES_MAX + 1]; /* ended by NULL */
     size_t given_count;
-    bool is_strict;
+    bool is_strict, prune;
+    enum image_resolve resolve;
     uint64_t timeout_ns;
 };
+
+/* A setter that stores true or false into `member` of a verb's settings. */
+#define CLI_SET_FLAG(name, settings_type, member)                                                            \
+    static int name(void *settings, const char *text, struct mst_error *err)                                 \
+    {                                                                                                        \
+        return mst_parse_bool(text, &((settings_type *)settings)->member, err);                              \
+    }
 
 #define CLI_COMMON_OPTIONS                                                                                   \
     {.name = "host",                                                                                         \
@@ -79,6 +88,18 @@ struct cli_common {
         .set = cli_set_timeout, .help = help_text                                                            \
     }
 
+#define CLI_PRUNE_OPTION(help_text)                                                                          \
+    {                                                                                                        \
+        .name = "prune", .kind = MST_OPT_FLAG, .env = "MUSTER_PRUNE", .set = cli_set_prune,                  \
+        .help = help_text                                                                                    \
+    }
+
+#define CLI_RESOLVE_OPTION                                                                                   \
+    {                                                                                                        \
+        .name = "resolve-image", .argument = "always|changed|never", .env = "MUSTER_RESOLVE_IMAGE",          \
+        .fallback = "always", .set = cli_set_resolve, .help = "ask the registry for the images' digests"     \
+    }
+
 int cli_set_host(void *settings, const char *text, struct mst_error *err);
 int cli_set_verbose(void *settings, const char *text, struct mst_error *err);
 int cli_set_log_format(void *settings, const char *text, struct mst_error *err);
@@ -87,13 +108,18 @@ int cli_set_file(void *settings, const char *text, struct mst_error *err);
 int cli_set_variable(void *settings, const char *text, struct mst_error *err);
 int cli_set_strict(void *settings, const char *text, struct mst_error *err);
 int cli_set_timeout(void *settings, const char *text, struct mst_error *err);
+int cli_set_prune(void *settings, const char *text, struct mst_error *err);
+int cli_set_resolve(void *settings, const char *text, struct mst_error *err);
+
+/* How many arguments an option of every verb (CLI_COMMON_OPTIONS) takes up: 0 when it is none. */
+int cli_common_words(const char *argument);
 
 /* Options, number of operands, log. Returns the index of the first operand, or -1 when the verb is to end
  * with *ret_status (after --help or a usage error, which was printed). max_operands -1: any number. */
 int cli_begin(const struct mst_options *options, int argc, char **argv, struct cli_common *common,
               int min_operands, int max_operands, int *ret_status);
 
-/* Signals and the session. 0, or the exit status with the reason printed. */
+/* The session, and signals as its ends. 0, or the exit status with the reason printed. */
 int cli_open(const struct cli_common *common, struct session *session);
 /* For a verb's end: prints `err` when code is negative, closes, returns the exit status. */
 int cli_end(struct session *session, int code, const struct mst_error *err);
@@ -102,12 +128,22 @@ int cli_usage(const struct mst_error *err);
 
 uint64_t cli_deadline_ns(const struct cli_common *common);
 
-/* Read the stack's files; variables that nobody set come from the Swarm (`session` NULL: only the stack's
- * name). Warnings are printed. `ret_variables` holds what was filled in, for the caller to release.
- * *ret_is_input: the error is one of the input. */
-int cli_load_project(const struct cli_common *common, struct session *session, const char *stack,
-                     struct variables *ret_variables, struct compose_project **ret_project,
-                     bool *ret_is_input, struct mst_error *err);
+/* What a verb works with that has stack files: cli_project.c. */
+struct cli_project {
+    struct session session;
+    struct compose_project *project;
+    struct variables variables; /* filled in where nobody set them; a verb may put some in beforehand */
+};
+
+/* The session, the files with their variables, then signals. 0, or the exit status: then the reason was
+ * printed and nothing is open. Warnings are printed. */
+int cli_project_open(const struct cli_common *common, const char *stack, struct cli_project *work);
+int cli_project_end(struct cli_project *work, int code, const struct mst_error *err); /* as cli_end() */
+
+/* The files alone: no engine is asked, and only the stack's name (NULL: none) is filled in. */
+int cli_project_read(const struct cli_common *common, const char *stack, struct cli_project *work,
+                     struct mst_error *err);
+void cli_project_release(struct cli_project *work);
 
 /* The verbs: arguments from the verb on, exit status back. */
 int verb_config(int argc, char **argv);

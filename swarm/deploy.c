@@ -45,7 +45,7 @@ int deploy_apply(struct session *session, const struct compose_project *project,
 }
 
 int deploy_stack(struct session *session, const struct compose_project *project,
-                 const struct deploy_options *options, struct mst_error *err)
+                 const struct deploy_options *options, bool *ret_has_changed, struct mst_error *err)
 {
     mst_cleanup(plan_release) struct plan plan = {0};
     struct converge_options converge = {
@@ -61,5 +61,7 @@ int deploy_stack(struct session *session, const struct compose_project *project,
     /* Last, and only after success: what is removed cannot be rolled back to. */
     if (r >= 0 && options->prune)
         r = apply_removals(session, &plan, err);
+    if (r >= 0 && ret_has_changed)
+        *ret_has_changed = plan_has_changes(&plan);
     return r;
 }

@@ -18,8 +18,8 @@ int deploy_apply(struct session *session, const struct compose_project *project,
                  const struct deploy_options *options, struct plan *ret_plan, double *ret_since_s,
                  struct mst_error *err);
 
-/* All of it. */
+/* All of it. *ret_has_changed (may be NULL): there was something to write. */
 int deploy_stack(struct session *session, const struct compose_project *project,
-                 const struct deploy_options *options, struct mst_error *err);
+                 const struct deploy_options *options, bool *ret_has_changed, struct mst_error *err);
 
 #endif

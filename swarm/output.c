@@ -3,7 +3,10 @@
 
 #include "muster/buf.h"
 #include "muster/cleanup.h"
+#include "plain.h"
+#include "stack.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -67,12 +70,8 @@ void output_text(struct output *output, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (output->format == OUTPUT_TABLE) {
-        for (char *c = text; *c != '\0'; c++) {
-            if ((unsigned char)*c < ' ' || *c == 0x7f)
-                *c = ' ';
-        }
-    }
+    if (output->format == OUTPUT_TABLE)
+        plain_text(text);
     put(output, text, output->format == OUTPUT_JSON ? cJSON_CreateString(text) : NULL);
 }
 
@@ -82,6 +81,16 @@ void output_number(struct output *output, double value, int decimals)
 
     (void)snprintf(text, sizeof text, "%.*f", decimals, value);
     put(output, text, output->format == OUTPUT_JSON ? cJSON_CreateNumber(value) : NULL);
+}
+
+int output_failed(int code, struct mst_error *err)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+
+    /* A stream remembers that a write failed, and forgets why: a pipe without a reader tells. */
+    if (code == -EPIPE || (poll(&out, 1, 0) == 1 && (out.revents & POLLERR)))
+        return mst_error_errno(err, SWARM_READER_LEFT, "write to stdout");
+    return mst_error_errno(err, code, "write to stdout");
 }
 
 int output_print(struct output *output, struct mst_error *err)
@@ -96,7 +105,7 @@ int output_print(struct output *output, struct mst_error *err)
     }
     if (r == 0 && fflush(stdout) != 0)
         r = -errno;
-    return r < 0 ? mst_error_errno(err, r, "write to stdout") : 0;
+    return r < 0 ? output_failed(r, err) : 0;
 }
 
 void output_release(struct output *output)

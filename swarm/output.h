@@ -31,6 +31,9 @@ int output_init(struct output *output, enum output_format format, const struct o
 void output_text(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void output_number(struct output *output, double value, int decimals);
 int output_print(struct output *output, struct mst_error *err);
+/* The error for a write to stdout that failed with `code`: SWARM_READER_LEFT when it was closed at the other
+ * end ("| head"), which is no failure of ours. */
+int output_failed(int code, struct mst_error *err);
 void output_release(struct output *output);
 
 #endif

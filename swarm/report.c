@@ -4,6 +4,7 @@
 #include "muster/buf.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
+#include "plain.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -45,12 +46,6 @@ static void put(const struct report *report, const struct mst_buf *out)
     (void)fflush(report->stream);
 }
 
-/* Reasons and last words come out of containers: a line stays one, and leaves the terminal alone. */
-static bool is_control(char c)
-{
-    return (unsigned char)c < ' ' || c == 0x7f;
-}
-
 void report_line(struct report *report, const char *format, ...)
 {
     mst_cleanup(mst_buf_release) struct mst_buf out = MST_BUF_INIT(LINE_BYTES + 64);
@@ -60,10 +55,7 @@ void report_line(struct report *report, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *c = text; *c != '\0'; c++) {
-        if (is_control(*c))
-            *c = ' ';
-    }
+    plain_text(text); /* reasons and last words come out of containers */
     if (erase(report, &out) == 0 && mst_buf_printf(&out, "%s\n", text) == 0)
         put(report, &out);
     report->drawn_lines = 0;
@@ -75,18 +67,17 @@ static int append_cut(struct mst_buf *out, const char *line, size_t bytes, size_
 {
     size_t shown = 0, used = 0;
 
+    if (mst_buf_reserve(out, bytes) < 0)
+        return -1;
+    char *plain = out->bytes + out->count;
+    bytes = plain_copy(plain, line, bytes);
     while (used < bytes && shown < columns) {
         used++;
-        while (used < bytes && ((unsigned char)line[used] & 0xc0) == 0x80)
+        while (used < bytes && ((unsigned char)plain[used] & 0xc0) == 0x80)
             used++;
         shown++;
     }
-    if (mst_buf_append(out, line, used) < 0)
-        return -1;
-    for (size_t i = out->count - used; i < out->count; i++) {
-        if (is_control(out->bytes[i]))
-            out->bytes[i] = ' ';
-    }
+    out->count += used;
     return mst_buf_append_text(out, "\n");
 }
 

@@ -7,9 +7,9 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/json.h"
+#include "output.h"
 #include "remove.h"
 #include "runfolder.h"
-#include "signals.h"
 #include "stack.h"
 #include "summary.h"
 #include "watch.h"
@@ -156,14 +156,8 @@ static int write_results(struct run *run, int code, const struct mst_error *why,
         r = summary_write(&summary, err);
     if (r < 0)
         return r;
-    return summary_print(&summary, stdout, err);
-}
-
-/* The first Ctrl-C has done its work: the next one ends the program as it stands. */
-static void heed_no_more_signals(struct run *run)
-{
-    signals_restore();
-    engine_set_cancel_fd(run->session->engine, -1);
+    r = summary_print(&summary, stdout, err);
+    return r < 0 ? output_failed(r, err) : 0;
 }
 
 static int take_away(struct run *run, int code, struct mst_error *err)
@@ -183,7 +177,7 @@ static int take_away(struct run *run, int code, struct mst_error *err)
     r = remove_stack(run->session, stack, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
     if (r == -ECANCELED) {
         is_interrupted = true;
-        heed_no_more_signals(run);
+        session_heed_no_more_signals(run->session);
         report_line(&run->session->report,
                     "interrupted: still removing stack '%s'; once more to leave it as it is", stack);
         r = remove_stack(run->session, stack, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
@@ -199,8 +193,8 @@ static int finish(struct run *run, int code, struct mst_error *err)
     struct mst_error later = MST_ERROR_INIT;
     int r;
 
-    if (code == -ECANCELED)
-        heed_no_more_signals(run);
+    if (code == -ECANCELED) /* Ctrl-C has done its work: the next one ends the program as it stands */
+        session_heed_no_more_signals(run->session);
     if (code == SWARM_WORKER_FAILED)
         show_tail(run);
     report_keep_block(&run->session->report);
@@ -227,7 +221,7 @@ int run_stack(struct session *session, const struct compose_project *project,
 
     if (!err)
         err = &own; /* the reason also goes into run.json */
-    r = runfolder_make(options->out, project->stack, &run.folder, err);
+    r = runfolder_make(options->out, options->name, project->stack, &run.folder, err);
     if (r < 0)
         return r;
     run.times.started_s = run.folder.started_s;

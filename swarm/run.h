@@ -6,8 +6,8 @@
 #include "deploy.h"
 
 struct run_options {
-    const char *out; /* parent of the run folder */
-    bool leave;      /* do not remove the stack at the end */
+    const char *out, *name; /* parent of the run folder, and its name: runfolder_name() */
+    bool leave;             /* do not remove the stack at the end */
     enum image_resolve resolve;
     uint64_t timeout_ns;                                           /* of the training */
     const char *const *given, *const *environment, *const *filled; /* variables, for run.json */

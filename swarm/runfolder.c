@@ -11,51 +11,43 @@
 
 #define SAME_SECOND_MAX 100
 
-/* "20260131T235959Z-stack", then "...-2" for another of the same second. */
-static char *folder_name(double started_s, const char *stack, unsigned number)
+int runfolder_name(const char *parent, const char *stack, double started_s, char **ret_name,
+                   struct mst_error *err)
 {
     const time_t whole = (time_t)started_s;
     struct tm tm;
-    char time_text[32];
-    char *name = NULL;
+    char time_text[32], number_text[8] = "";
 
     if (!gmtime_r(&whole, &tm) || strftime(time_text, sizeof time_text, "%Y%m%dT%H%M%SZ", &tm) == 0)
-        return NULL;
-    if (number > 1 ? asprintf(&name, "%s-%s-%u", time_text, stack, number) < 0
-                   : asprintf(&name, "%s-%s", time_text, stack) < 0)
-        return NULL;
-    return name;
-}
-
-static int make_folder(const char *parent, const char *stack, struct runfolder *folder, struct mst_error *err)
-{
-    for (unsigned number = 1; number <= SAME_SECOND_MAX; number++) {
-        mst_cleanup(mst_freep) char *name = folder_name(folder->started_s, stack, number);
-        free(folder->path);
-        folder->path = name ? mst_path_join(parent, name) : NULL;
-        if (!folder->path)
+        return mst_error_set(err, -ERANGE, "run folder: the clock tells no time");
+    for (unsigned number = 2; number <= SAME_SECOND_MAX; number++) {
+        mst_cleanup(mst_freep) char *name = mst_format("%s-%s%s", time_text, stack, number_text);
+        mst_cleanup(mst_freep) char *path = name ? mst_path_join(parent, name) : NULL;
+        if (!path)
             return mst_error_set(err, -ENOMEM, "run folder: no memory");
-        if (mkdir(folder->path, 0755) == 0)
+        if (access(path, F_OK) < 0) {
+            *ret_name = name;
+            name = NULL;
             return 0;
-        if (errno != EEXIST)
-            return mst_error_errno(err, -errno, "make run folder '%s'", folder->path);
+        }
+        (void)snprintf(number_text, sizeof number_text, "-%u", number);
     }
-    return mst_error_set(err, -EEXIST, "make run folder '%s': there are %d of this second", folder->path,
-                         SAME_SECOND_MAX);
+    return mst_error_set(err, -EEXIST, "run folder '%s-%s' in '%s': there are %d of this second", time_text,
+                         stack, parent, SAME_SECOND_MAX);
 }
 
-int runfolder_make(const char *parent, const char *stack, struct runfolder *ret_folder, struct mst_error *err)
+int runfolder_make(const char *parent, const char *name, const char *stack, struct runfolder *ret_folder,
+                   struct mst_error *err)
 {
-    struct runfolder folder = {.started_s = mst_wall_s()};
-    mst_cleanup(mst_freep) char *stats_path = NULL;
-    int r = mst_make_folders(parent, 0755, err);
-
-    if (r >= 0)
-        r = make_folder(parent, stack, &folder, err);
-    if (r >= 0) {
-        stats_path = mst_path_join(folder.path, "stats.csv");
-        r = stats_path ? stats_csv_new(stats_path, stack, &folder.stats, err)
+    struct runfolder folder = {.path = mst_path_join(parent, name), .started_s = mst_wall_s()};
+    mst_cleanup(mst_freep) char *stats_path = folder.path ? mst_path_join(folder.path, "stats.csv") : NULL;
+    int r = stats_path ? mst_make_folders(parent, 0755, err)
                        : mst_error_set(err, -ENOMEM, "run folder: no memory");
+
+    if (r >= 0 && mkdir(folder.path, 0755) < 0)
+        r = mst_error_errno(err, -errno, "make run folder '%s'", folder.path);
+    if (r >= 0) {
+        r = stats_csv_new(stats_path, stack, &folder.stats, err);
         if (r < 0)
             (void)rmdir(folder.path);
     }

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include "muster/cleanup.h"
 #include "muster/clock.h"
+#include "muster/signals.h"
 
-int session_open(struct session *session, const char *host, int cancel_fd, struct mst_error *err)
+#include <signal.h>
+
+static const int caught[] = {SIGINT, SIGTERM};
+
+int session_open(struct session *session, const char *host, struct mst_error *err)
 {
     const struct engine_options options = {.host = host};
     int r;
 
-    *session = (struct session){0};
+    *session = (struct session){.signal_fd = -1};
     report_init(&session->report, stderr);
     r = engine_new(&options, &session->engine, err);
     if (r < 0)
         return r;
-    engine_set_cancel_fd(session->engine, cancel_fd);
     return engine_streams_new(session->engine, &session->streams, err);
 }
 
@@ -24,6 +29,22 @@ void session_close(struct session *session)
     report_release(&session->report);
     session->streams = NULL;
     session->engine = NULL;
+    mst_closep(&session->signal_fd);
+}
+
+int session_catch_signals(struct session *session, struct mst_error *err)
+{
+    const int r = mst_signals_open(caught, MST_ARRAY_COUNT(caught), &session->signal_fd, err);
+
+    if (r >= 0)
+        engine_set_cancel_fd(session->engine, session->signal_fd); /* never read: it stays readable */
+    return r;
+}
+
+void session_heed_no_more_signals(struct session *session)
+{
+    mst_signals_restore(caught, MST_ARRAY_COUNT(caught));
+    engine_set_cancel_fd(session->engine, -1);
 }
 
 int session_wait(struct session *session, unsigned ms, uint64_t deadline_ns, struct mst_error *err)

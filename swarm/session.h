@@ -11,11 +11,18 @@ struct session {
     struct engine *engine;          /* owned */
     struct engine_streams *streams; /* owned */
     struct report report;
+    int signal_fd; /* owned; -1: signals do what they do by default */
 };
 
-/* `host` as for engine_new(); `cancel_fd` as for engine_set_cancel_fd(). */
-int session_open(struct session *session, const char *host, int cancel_fd, struct mst_error *err);
+/* `host` as for engine_new(). */
+int session_open(struct session *session, const char *host, struct mst_error *err);
 void session_close(struct session *session); /* fine after a failed open */
+
+/* From now on SIGINT and SIGTERM end every wait with -ECANCELED. Not before the input is read, which may be a
+ * terminal's or a pipe's: until something is written, to end at once is right. */
+int session_catch_signals(struct session *session, struct mst_error *err);
+/* Cleaning up after the first signal: the next one ends the process at once. */
+void session_heed_no_more_signals(struct session *session);
 
 /* Serve the streams for at least `ms`, or until the deadline (0: none), and return -ETIMEDOUT when that is
  * past (without a text: the caller knows what it waited for), -ECANCELED, or an error. */

@@ -16,6 +16,7 @@
 #define SWARM_ROLLED_BACK    (-EUCLEAN)
 #define SWARM_NO_CONVERGENCE (-ENOTRECOVERABLE)
 #define SWARM_WORKER_FAILED  (-EOWNERDEAD)
+#define SWARM_READER_LEFT    (-ESHUTDOWN) /* of our stdout: the end, without a word */
 
 /* As mst_exit_status(), with the codes above; -ECANCELED is 130 or 143 by the signal that came (0: none). */
 int swarm_exit_status(int code, int signal_number);

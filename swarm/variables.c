@@ -56,23 +56,17 @@ static int add_replicas(unsigned workers, struct variables *variables, struct ms
 }
 
 int variables_fill(const char *stack, const char *manager, const struct swarm_nodes *nodes, unsigned workers,
-                   struct variables *ret_variables, struct mst_error *err)
+                   struct variables *variables, struct mst_error *err)
 {
-    struct variables variables = {0};
-    int r = variables_add(&variables, "MUSTER_STACK", stack, err);
+    int r = variables_add(variables, "MUSTER_STACK", stack, err);
 
     if (r >= 0 && manager)
-        r = variables_add(&variables, "MUSTER_MANAGER", manager, err);
+        r = variables_add(variables, "MUSTER_MANAGER", manager, err);
     if (r >= 0 && nodes)
-        r = add_usable_nodes(nodes, &variables, err);
+        r = add_usable_nodes(nodes, variables, err);
     if (r >= 0 && nodes)
-        r = add_replicas(workers, &variables, err);
-    if (r < 0) {
-        variables_release(&variables);
-        return r;
-    }
-    *ret_variables = variables;
-    return 0;
+        r = add_replicas(workers, variables, err);
+    return r;
 }
 
 void variables_release(struct variables *variables)

@@ -16,9 +16,9 @@ struct variables {
 
 /* MUSTER_STACK, MUSTER_MANAGER, MUSTER_NODE<i> (usable nodes by name, again from the first when there are
  * fewer), MUSTER_REPLICAS<i> (`workers` spread over them, the first ones get more). `nodes` NULL: only the
- * stack's name. */
+ * stack's name. Added to what `variables` has. */
 int variables_fill(const char *stack, const char *manager, const struct swarm_nodes *nodes, unsigned workers,
-                   struct variables *ret_variables, struct mst_error *err);
+                   struct variables *variables, struct mst_error *err);
 int variables_add(struct variables *variables, const char *name, const char *value, struct mst_error *err);
 void variables_release(struct variables *variables);
 

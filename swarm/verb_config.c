@@ -21,24 +21,21 @@ static const struct mst_options options = {
 
 int verb_config(int argc, char **argv)
 {
-    mst_cleanup(compose_project_freep) struct compose_project *project = NULL;
-    mst_cleanup(variables_release) struct variables variables = {0};
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(PROJECT_MAX_BYTES);
+    mst_cleanup(cli_project_release) struct cli_project work = {0};
     struct cli_common common = {0};
     struct mst_error err = MST_ERROR_INIT;
-    bool is_input;
     int status, r;
     const int first = cli_begin(&options, argc, argv, &common, 0, 1, &status);
 
     if (first < 0)
         return status;
-    if (cli_load_project(&common, NULL, first < argc ? argv[first] : NULL, &variables, &project, &is_input,
-                         &err) < 0)
+    if (cli_project_read(&common, first < argc ? argv[first] : NULL, &work, &err) < 0)
         return cli_usage(&err);
-    r = compose_project_print(project, &text);
+    r = compose_project_print(work.project, &text);
     if (r >= 0)
         r = mst_write_all(STDOUT_FILENO, mst_buf_text(&text), text.count);
     if (r < 0)
-        (void)mst_error_errno(&err, r, "print the project");
+        r = output_failed(r, &err);
     return cli_end(NULL, r, &err);
 }

@@ -11,23 +11,10 @@
 
 struct deploy_settings {
     struct cli_common common;
-    struct deploy_options deploy;
+    bool detach;
 };
 
-static int set_detach(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct deploy_settings *)settings)->deploy.detach, err);
-}
-
-static int set_prune(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct deploy_settings *)settings)->deploy.prune, err);
-}
-
-static int set_resolve(void *settings, const char *text, struct mst_error *err)
-{
-    return image_parse_resolve(text, &((struct deploy_settings *)settings)->deploy.resolve, err);
-}
+CLI_SET_FLAG(set_detach, struct deploy_settings, detach)
 
 static const struct mst_option table[] = {
     CLI_FILE_OPTIONS,
@@ -37,17 +24,8 @@ static const struct mst_option table[] = {
      .env = "MUSTER_DETACH",
      .set = set_detach,
      .help = "do not wait until the services run"},
-    {.name = "prune",
-     .kind = MST_OPT_FLAG,
-     .env = "MUSTER_PRUNE",
-     .set = set_prune,
-     .help = "afterwards remove what the stack has and the file does not"},
-    {.name = "resolve-image",
-     .argument = "always|changed|never",
-     .env = "MUSTER_RESOLVE_IMAGE",
-     .fallback = "always",
-     .set = set_resolve,
-     .help = "ask the registry for the images' digests"},
+    CLI_PRUNE_OPTION("afterwards remove what the stack has and the file does not"),
+    CLI_RESOLVE_OPTION,
     CLI_TIMEOUT_OPTION("5m", "give up when the services do not run by then"),
     CLI_COMMON_OPTIONS,
 };
@@ -78,34 +56,31 @@ static void say_what_stands(struct session *session, const char *stack)
 
 int verb_deploy(int argc, char **argv)
 {
-    mst_cleanup(compose_project_freep) struct compose_project *project = NULL;
-    mst_cleanup(variables_release) struct variables variables = {0};
     struct deploy_settings settings = {0};
+    struct cli_project work = {0};
     struct mst_error err = MST_ERROR_INIT;
-    struct session session;
-    bool is_input;
+    bool has_changed;
     int status, r;
     const int first = cli_begin(&options, argc, argv, &settings.common, 1, 1, &status);
 
     if (first < 0)
         return status;
-    status = cli_open(&settings.common, &session);
+    status = cli_project_open(&settings.common, argv[first], &work);
     if (status != 0)
         return status;
-    r = cli_load_project(&settings.common, &session, argv[first], &variables, &project, &is_input, &err);
-    if (r < 0 && is_input) {
-        session_close(&session);
-        return cli_usage(&err);
-    }
-    settings.deploy.deadline_ns = cli_deadline_ns(&settings.common);
-    settings.deploy.settle_ms = SETTLE_MS;
-    if (r >= 0)
-        r = deploy_stack(&session, project, &settings.deploy, &err);
+    const struct deploy_options deploy = {
+        .resolve = settings.common.resolve,
+        .prune = settings.common.prune,
+        .detach = settings.detach,
+        .deadline_ns = cli_deadline_ns(&settings.common),
+        .settle_ms = SETTLE_MS,
+    };
+    r = deploy_stack(&work.session, work.project, &deploy, &has_changed, &err);
     if (r == -ECANCELED)
-        say_what_stands(&session, argv[first]);
+        say_what_stands(&work.session, argv[first]);
     if (r >= 0)
-        report_line(&session.report, "stack '%s': %zu services %s in %.1f s", project->stack,
-                    project->service_count, settings.deploy.detach ? "deployed" : "up",
-                    report_seconds(&session.report));
-    return cli_end(&session, r, &err);
+        report_line(&work.session.report, "stack '%s': %s%zu services %s in %.1f s", argv[first],
+                    has_changed ? "" : "nothing to change, ", work.project->service_count,
+                    settings.detach ? "deployed" : "up", report_seconds(&work.session.report));
+    return cli_project_end(&work, r, &err);
 }

@@ -20,20 +20,11 @@ struct logs_settings {
     bool has_timestamps, is_raw;
 };
 
-static int set_follow(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct logs_settings *)settings)->logs.follow, err);
-}
+CLI_SET_FLAG(set_follow, struct logs_settings, logs.follow)
 
-static int set_timestamps(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct logs_settings *)settings)->has_timestamps, err);
-}
+CLI_SET_FLAG(set_timestamps, struct logs_settings, has_timestamps)
 
-static int set_raw(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct logs_settings *)settings)->is_raw, err);
-}
+CLI_SET_FLAG(set_raw, struct logs_settings, is_raw)
 
 static int set_tail(void *settings, const char *text, struct mst_error *err)
 {
@@ -127,7 +118,7 @@ static int print_message(void *context, const struct log_message *message, struc
     }
     (void)fwrite(message->text, 1, message->count, stream);
     (void)fputc('\n', stream);
-    return fflush(stream) == 0 ? 0 : mst_error_errno(err, -errno, "write to stdout");
+    return fflush(stream) == 0 ? 0 : output_failed(-errno, err);
 }
 
 static int add_services(struct logfollow *follow, const cJSON *services, const char *stack, const char *only,

@@ -2,40 +2,13 @@
 /* muster plan */
 #include "cli.h"
 #include "muster/cleanup.h"
-#include "muster/parse.h"
 #include "plan.h"
 
 #include <string.h>
 
-struct plan_settings {
-    struct cli_common common;
-    struct plan_options plan;
-};
-
-static int set_prune(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct plan_settings *)settings)->plan.prune, err);
-}
-
-static int set_resolve(void *settings, const char *text, struct mst_error *err)
-{
-    return image_parse_resolve(text, &((struct plan_settings *)settings)->plan.resolve, err);
-}
-
 static const struct mst_option table[] = {
-    CLI_FILE_OPTIONS,
-    {.name = "prune",
-     .kind = MST_OPT_FLAG,
-     .env = "MUSTER_PRUNE",
-     .set = set_prune,
-     .help = "show what deploy --prune would remove"},
-    {.name = "resolve-image",
-     .argument = "always|changed|never",
-     .env = "MUSTER_RESOLVE_IMAGE",
-     .fallback = "always",
-     .set = set_resolve,
-     .help = "ask the registry for the images' digests"},
-    CLI_FORMAT_OPTION,
+    CLI_FILE_OPTIONS,   CLI_PRUNE_OPTION("show what deploy --prune would remove"),
+    CLI_RESOLVE_OPTION, CLI_FORMAT_OPTION,
     CLI_COMMON_OPTIONS,
 };
 
@@ -73,30 +46,23 @@ static int print_plan(const struct plan *plan, enum output_format format, struct
 
 int verb_plan(int argc, char **argv)
 {
-    mst_cleanup(compose_project_freep) struct compose_project *project = NULL;
-    mst_cleanup(variables_release) struct variables variables = {0};
     mst_cleanup(plan_release) struct plan plan = {0};
-    struct plan_settings settings = {0};
+    struct cli_common common = {0};
+    struct cli_project work = {0};
     struct mst_error err = MST_ERROR_INIT;
-    struct session session;
-    bool is_input;
     int status, r;
-    const int first = cli_begin(&options, argc, argv, &settings.common, 1, 1, &status);
+    const int first = cli_begin(&options, argc, argv, &common, 1, 1, &status);
 
     if (first < 0)
         return status;
-    status = cli_open(&settings.common, &session);
+    status = cli_project_open(&common, argv[first], &work);
     if (status != 0)
         return status;
-    r = cli_load_project(&settings.common, &session, argv[first], &variables, &project, &is_input, &err);
-    if (r < 0 && is_input) {
-        session_close(&session);
-        return cli_usage(&err);
-    }
+    r = plan_make(&work.session, work.project,
+                  &(struct plan_options){.resolve = common.resolve, .prune = common.prune}, &plan, &err);
     if (r >= 0)
-        r = plan_make(&session, project, &settings.plan, &plan, &err);
-    if (r >= 0)
-        r = print_plan(&plan, settings.common.format, &err);
-    status = cli_end(&session, r, &err);
-    return status == MST_EXIT_DONE && plan_has_changes(&plan) ? MST_EXIT_CHANGES : status;
+        r = print_plan(&plan, common.format, &err);
+    const bool has_changes = plan_has_changes(&plan);
+    status = cli_project_end(&work, r, &err);
+    return status == MST_EXIT_DONE && has_changes ? MST_EXIT_CHANGES : status;
 }

@@ -2,32 +2,27 @@
 /* muster run */
 #include "cli.h"
 #include "muster/cleanup.h"
+#include "muster/clock.h"
 #include "muster/parse.h"
 #include "run.h"
+#include "runfolder.h"
 
 #include <unistd.h>
 
 struct run_settings {
     struct cli_common common;
-    struct run_options run;
+    const char *out;
+    bool leave;
 };
 
 static int set_out(void *settings, const char *text, struct mst_error *err)
 {
     (void)err;
-    ((struct run_settings *)settings)->run.out = text;
+    ((struct run_settings *)settings)->out = text;
     return 0;
 }
 
-static int set_leave(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct run_settings *)settings)->run.leave, err);
-}
-
-static int set_resolve(void *settings, const char *text, struct mst_error *err)
-{
-    return image_parse_resolve(text, &((struct run_settings *)settings)->run.resolve, err);
-}
+CLI_SET_FLAG(set_leave, struct run_settings, leave)
 
 static const struct mst_option table[] = {
     CLI_FILE_OPTIONS,
@@ -43,12 +38,7 @@ static const struct mst_option table[] = {
      .env = "MUSTER_LEAVE",
      .set = set_leave,
      .help = "do not remove the stack at the end, nor after Ctrl-C"},
-    {.name = "resolve-image",
-     .argument = "always|changed|never",
-     .env = "MUSTER_RESOLVE_IMAGE",
-     .fallback = "always",
-     .set = set_resolve,
-     .help = "ask the registry for the images' digests"},
+    CLI_RESOLVE_OPTION,
     CLI_TIMEOUT_OPTION("24h", "give up when the workers are not done by then"),
     CLI_COMMON_OPTIONS,
 };
@@ -61,37 +51,45 @@ static const struct mst_options options = {
              "summary and\n"
              "remove the stack. Variables of the file that nobody set are filled in: MUSTER_STACK, "
              "MUSTER_MANAGER,\n"
-             "MUSTER_NODE1 to 3 (ready nodes), MUSTER_REPLICAS1 to 3 (MUSTER_WORKERS spread over them).",
+             "MUSTER_NODE1 to 3 (ready nodes), MUSTER_REPLICAS1 to 3 (MUSTER_WORKERS spread over them), "
+             "MUSTER_RUN (the\n"
+             "run folder's name).",
     .table = table,
     .count = MST_ARRAY_COUNT(table),
 };
 
 int verb_run(int argc, char **argv)
 {
-    mst_cleanup(compose_project_freep) struct compose_project *project = NULL;
-    mst_cleanup(variables_release) struct variables variables = {0};
+    mst_cleanup(mst_freep) char *name = NULL;
     struct run_settings settings = {0};
+    struct cli_project work = {0};
     struct mst_error err = MST_ERROR_INIT;
-    struct session session;
-    bool is_input;
     int status, r;
     const int first = cli_begin(&options, argc, argv, &settings.common, 1, 1, &status);
 
     if (first < 0)
         return status;
-    status = cli_open(&settings.common, &session);
+    if (compose_stack_name_check(argv[first], &err) < 0)
+        return cli_usage(&err);
+    /* Workers know their run by the folder's name, so it is chosen before the stack file is read. */
+    r = runfolder_name(settings.out, argv[first], mst_wall_s(), &name, &err);
+    if (r >= 0)
+        r = variables_add(&work.variables, "MUSTER_RUN", name, &err);
+    if (r < 0)
+        return cli_end(NULL, r, &err);
+    status = cli_project_open(&settings.common, argv[first], &work);
     if (status != 0)
         return status;
-    r = cli_load_project(&settings.common, &session, argv[first], &variables, &project, &is_input, &err);
-    if (r < 0 && is_input) {
-        session_close(&session);
-        return cli_usage(&err);
-    }
-    settings.run.timeout_ns = settings.common.timeout_ns;
-    settings.run.given = settings.common.given;
-    settings.run.environment = (const char *const *)environ;
-    settings.run.filled = (const char *const *)variables.items;
-    if (r >= 0)
-        r = run_stack(&session, project, &settings.run, &err);
-    return cli_end(&session, r, &err);
+    const struct run_options run = {
+        .out = settings.out,
+        .name = name,
+        .leave = settings.leave,
+        .resolve = settings.common.resolve,
+        .timeout_ns = settings.common.timeout_ns,
+        .given = settings.common.given,
+        .environment = (const char *const *)environ,
+        .filled = (const char *const *)work.variables.items,
+    };
+    r = run_stack(&work.session, work.project, &run, &err);
+    return cli_project_end(&work, r, &err);
 }

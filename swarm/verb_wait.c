@@ -13,10 +13,7 @@ struct wait_settings {
     bool complete;
 };
 
-static int set_complete(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_bool(text, &((struct wait_settings *)settings)->complete, err);
-}
+CLI_SET_FLAG(set_complete, struct wait_settings, complete)
 
 static const struct mst_option table[] = {
     {.name = "complete",

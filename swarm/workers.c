@@ -4,6 +4,7 @@
 #include "muster/cleanup.h"
 #include "muster/event.h"
 #include "muster/json.h"
+#include "plain.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,10 +111,7 @@ static uint32_t count(const cJSON *event, const char *key)
 static void copy(char *text, size_t capacity, const cJSON *event, const char *key)
 {
     (void)snprintf(text, capacity, "%s", mst_json_string_or(event, key, ""));
-    for (char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = ' ';
-    }
+    plain_text(text);
 }
 
 static int on_start(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err)

@@ -33,7 +33,7 @@ static void open_bench(struct bench *bench, struct fake_rule *rules, size_t rule
     const struct compose_options options = {.stack = "st"};
 
     *bench = (struct bench){.fake = fake_engine_start(rules, rule_count)};
-    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), -1, NULL), 0);
+    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), NULL), 0);
     bench->log = open_memstream(&bench->log_text, &bench->log_bytes);
     assert_non_null(bench->log);
     bench->session.report.stream = bench->log;
@@ -60,7 +60,7 @@ static int deploy(struct bench *bench)
         .deadline_ns = mst_now_ns() + 20 * MST_NS_PER_S,
     };
 
-    return deploy_stack(&bench->session, bench->project, &options, &bench->err);
+    return deploy_stack(&bench->session, bench->project, &options, NULL, &bench->err);
 }
 
 static size_t count_all(struct bench *bench)
@@ -275,7 +275,7 @@ static void leftover_tasks_hold_up_a_deployment(void **state)
     fake_engine_add(bench.fake, "tasks",
                     "{\"ID\":\"t\",\"ServiceID\":\"gone\",\"Status\":{\"State\":\"running\"},"
                     "\"DesiredState\":\"remove\"}");
-    assert_int_equal(deploy_stack(&bench.session, bench.project, &options, &bench.err), -ETIMEDOUT);
+    assert_int_equal(deploy_stack(&bench.session, bench.project, &options, NULL, &bench.err), -ETIMEDOUT);
     assert_non_null(strstr(bench.err.text, "1 tasks of removed services"));
     assert_int_equal(fake_engine_count(bench.fake, "POST "), 0);
     close_bench(&bench);
