@@ -56,6 +56,12 @@ KERNEL_CLONES void kernel_add_columns(size_t rows, size_t columns, const float *
     }
 }
 
+KERNEL_CLONES void kernel_add_to_zero(size_t count, const float *restrict x, float *restrict y)
+{
+    for (size_t i = 0; i < count; i++)
+        y[i] = 0.0f + x[i];
+}
+
 KERNEL_CLONES void kernel_add(size_t count, const float *restrict x, float *restrict y)
 {
     for (size_t i = 0; i < count; i++)

@@ -21,6 +21,8 @@ void kernel_relu(size_t count, const float *x, float *y);
 void kernel_relu_mask(size_t count, const float *y, float *dy);
 /* sums[c] += sum over r of x[r][c], in the order of rows */
 void kernel_add_columns(size_t rows, size_t columns, const float *x, float *sums);
+/* y[i] = 0 + x[i], which is x[i] but for -0 */
+void kernel_add_to_zero(size_t count, const float *x, float *y);
 /* y[i] += x[i] */
 void kernel_add(size_t count, const float *x, float *y);
 /* next[i] = w[i] - lr * g[i] */

@@ -24,10 +24,10 @@ static void update(void *context, size_t offset, size_t count)
         const size_t n = end - first < UPDATE_PIECE_FLOATS ? end - first : UPDATE_PIECE_FLOATS;
         if (trainer->velocity[0])
             kernel_sgd_momentum(n, lr, momentum, trainer->parameters[current] + first,
-                                trainer->gradients + first, trainer->velocity[current] + first,
+                                trainer->gradients[0] + first, trainer->velocity[current] + first,
                                 trainer->velocity[next] + first, trainer->parameters[next] + first);
         else
-            kernel_sgd(n, lr, trainer->parameters[current] + first, trainer->gradients + first,
+            kernel_sgd(n, lr, trainer->parameters[current] + first, trainer->gradients[0] + first,
                        trainer->parameters[next] + first);
     }
 }
@@ -40,33 +40,43 @@ static void gradient_ready(void *context, size_t offset, size_t count)
     if (!trainer->exchange)
         update(trainer, offset, count);
     else if (trainer->exchange_error.code == 0)
-        (void)exchange_ready(trainer->exchange, 0, offset, count, &trainer->exchange_error);
+        (void)exchange_ready(trainer->exchange, trainer->shard_under_way, offset, count,
+                             &trainer->exchange_error);
+}
+
+static void fill_tail(float *tail, const struct trainer_loss *loss, bool pause)
+{
+    tail[TRAINER_TAIL_LOSS] = (float)loss->sum;
+    tail[TRAINER_TAIL_CORRECT] = (float)loss->correct;
+    tail[TRAINER_TAIL_PAUSE] = pause ? 1.0f : 0.0f;
 }
 
 /* Forward and backward over one of this worker's shards. Gradients come out divided by the samples of all
- * workers, so that their sum is the mean. */
-static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struct trainer_loss *ret_sum)
+ * workers, so that their sum is the mean. *loss adds up those of shards whose gradients are added up. */
+static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struct trainer_loss *loss)
 {
     const struct trainer_config *config = &trainer->config;
     const float *params = trainer->parameters[trainer->current];
     const size_t classes = trainer_model_classes(config->model);
-    const bool first = shard == trainer->rank, last = shard + trainer->world >= config->shards;
-    float *tail = trainer->gradients + trainer->count;
+    const bool apart = trainer->exchange && trainer->exchange->ops->keeps_parts;
+    const bool first = apart || shard == trainer->rank;
+    const bool last = apart || shard + trainer->world >= config->shards;
+    const size_t place = apart ? shard / trainer->world : 0;
+    float *gradients = trainer->gradients[place];
 
+    trainer->shard_under_way = place;
     trainer_order_batch(&trainer->order, trainer->step, config->shards, shard, config->batch,
                         trainer->samples);
     trainer_dataset_gather(config->train, trainer->samples, config->batch, trainer->network.input,
                            trainer->labels);
     const float *logits = trainer_network_forward(&trainer->network, params, config->batch);
     const float scale = 1.0f / ((float)config->batch * (float)config->shards);
-    const struct trainer_loss loss = trainer_loss_softmax(config->batch, classes, logits, trainer->labels,
-                                                          scale, trainer->network.gradients[0]);
-    ret_sum->sum += loss.sum;
-    ret_sum->correct += loss.correct;
+    const struct trainer_loss own = trainer_loss_softmax(config->batch, classes, logits, trainer->labels,
+                                                         scale, trainer->network.gradients[0]);
+    loss->sum = own.sum + (first ? 0 : loss->sum);
+    loss->correct = own.correct + (first ? 0 : loss->correct);
     if (last) {
-        tail[TRAINER_TAIL_LOSS] = (float)ret_sum->sum;
-        tail[TRAINER_TAIL_CORRECT] = (float)ret_sum->correct;
-        tail[TRAINER_TAIL_PAUSE] = pause ? 1.0f : 0.0f;
+        fill_tail(gradients + trainer->count, loss, pause);
         gradient_ready(trainer, trainer->count, TRAINER_TAIL_FLOATS);
     }
     const struct trainer_pass pass = {
@@ -75,7 +85,7 @@ static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struc
         .gradient_ready = last ? gradient_ready : NULL,
         .context = trainer,
     };
-    trainer_network_backward(&trainer->network, params, &pass, trainer->gradients);
+    trainer_network_backward(&trainer->network, params, &pass, gradients);
 }
 
 /* All of this worker's shards, and the exchange around them. */
@@ -89,9 +99,9 @@ static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchan
     if (exchange) {
         const struct trainer_sum sum = {
             .step = trainer->step,
-            .parts = &trainer->gradients,
-            .part_count = 1,
-            .shards = trainer->world,
+            .parts = trainer->gradients,
+            .part_count = trainer->gradient_count,
+            .shards = exchange->ops->keeps_parts ? trainer->config.shards : trainer->world,
             .count = trainer->count + TRAINER_TAIL_FLOATS,
             .landed = update,
             .context = trainer,
@@ -112,7 +122,7 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
 {
     const uint64_t start_ns = mst_now_ns();
     const uint64_t samples = (uint64_t)trainer->config.batch * trainer->config.shards;
-    const float *tail = trainer->gradients + trainer->count;
+    const float *tail = trainer->gradients[0] + trainer->count;
     struct trainer_exchange_stats exchanged = {0};
 
     const int r = run_shards(trainer, pause, &exchanged, err);

@@ -89,6 +89,30 @@ int trainer_config_digest(const struct trainer_config *config, uint8_t ret_diges
     return mst_sha256(&all, sizeof all, ret_digest, err);
 }
 
+/* Have `count` gradients, the first `owned` of them each with memory of its own, the others with the first's.
+ * After an error all is as before. */
+static int set_gradients(struct trainer *trainer, size_t count, size_t owned, struct mst_error *err)
+{
+    const size_t before = trainer->gradients_owned;
+
+    for (size_t i = before; i < owned; i++) {
+        trainer->gradients[i] = trainer_floats_new(trainer->count + TRAINER_TAIL_FLOATS);
+        if (trainer->gradients[i])
+            continue;
+        while (i-- > before)
+            free(trainer->gradients[i]);
+        return mst_error_set(err, -ENOMEM, "no memory for %zu gradients of %zu parameters", owned,
+                             trainer->count);
+    }
+    for (size_t i = owned; i < before; i++)
+        free(trainer->gradients[i]);
+    for (size_t i = owned; i < count; i++)
+        trainer->gradients[i] = trainer->gradients[0];
+    trainer->gradients_owned = owned;
+    trainer->gradient_count = count;
+    return 0;
+}
+
 static int allocate(struct trainer *trainer, struct mst_error *err)
 {
     const size_t count = trainer->count;
@@ -102,13 +126,15 @@ static int allocate(struct trainer *trainer, struct mst_error *err)
             complete = complete && trainer->velocity[i];
         }
     }
-    trainer->gradients = trainer_floats_new(count + TRAINER_TAIL_FLOATS);
+    trainer->gradients = calloc(trainer->config.shards, sizeof *trainer->gradients);
     const size_t batch = trainer->config.batch > EVALUATE_BATCH ? trainer->config.batch : EVALUATE_BATCH;
     trainer->samples = calloc(batch, sizeof *trainer->samples);
     trainer->labels = calloc(batch, sizeof *trainer->labels);
     if (!complete || !trainer->gradients || !trainer->samples || !trainer->labels)
         return mst_error_set(err, -ENOMEM, "no memory for %zu parameters", count);
-    int r = trainer_network_init(&trainer->network, trainer->config.model, batch, err);
+    int r = set_gradients(trainer, 1, 1, err);
+    if (r >= 0)
+        r = trainer_network_init(&trainer->network, trainer->config.model, batch, err);
     if (r >= 0)
         r = trainer_order_init(&trainer->order, trainer->config.seed, trainer->config.train->count, err);
     return r;
@@ -155,6 +181,8 @@ void trainer_free(struct trainer *trainer)
         free(trainer->parameters[i]);
         free(trainer->velocity[i]);
     }
+    for (size_t i = 0; i < trainer->gradients_owned; i++)
+        free(trainer->gradients[i]);
     free(trainer->gradients);
     free(trainer->samples);
     free(trainer->labels);
@@ -169,9 +197,18 @@ int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *excha
         return mst_error_set(err, -EINVAL,
                              "%" PRIu32 " workers for %" PRIu32 " shards: some would have nothing to do",
                              exchange->world, trainer->config.shards);
-    trainer->exchange = exchange && exchange->world > 1 ? exchange : NULL;
-    trainer->rank = exchange ? exchange->rank : 0;
-    trainer->world = exchange ? exchange->world : 1;
+    if (exchange && exchange->ops->keeps_parts && exchange->shards != trainer->config.shards)
+        return mst_error_set(err, -EINVAL, "an exchange for %" PRIu32 " shards, and a trainer with %" PRIu32,
+                             exchange->shards, trainer->config.shards);
+    const uint32_t rank = exchange ? exchange->rank : 0, world = exchange ? exchange->world : 1;
+    const bool apart = exchange && exchange->ops->keeps_parts;
+    const size_t count = apart ? (trainer->config.shards - rank + world - 1) / world : 1;
+    const int r = set_gradients(trainer, count, world > 1 ? count : 1, err);
+    if (r < 0)
+        return r;
+    trainer->exchange = apart || world > 1 ? exchange : NULL;
+    trainer->rank = rank;
+    trainer->world = world;
     return 0;
 }
 

@@ -31,8 +31,13 @@ struct trainer {
     float *parameters[2];
     float *velocity[2]; /* NULL without momentum */
     size_t current;
-    float *gradients;                /* count + TRAINER_TAIL_FLOATS */
+    /* Of this worker's shards, count + TRAINER_TAIL_FLOATS each. One for all of them, in which they are added
+     * up, unless the exchange keeps them apart; [0] takes the sum over all workers. */
+    float **gradients;
+    size_t gradient_count;           /* in use */
+    size_t gradients_owned;          /* different ones: the first of them */
     uint32_t *samples, *labels;      /* batch of them */
+    size_t shard_under_way;          /* the one of `gradients` that is being computed */
     struct mst_error exchange_error; /* of a slice handed over during backward; code 0: none */
 };
 

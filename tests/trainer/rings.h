@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole ring of workers in one program: sockets between neighbours, one thread a worker. */
+/* A whole ring of workers in one program: sockets between neighbours, one thread a worker. And what every
+ * other exchange's tests need of it. */
 #ifndef TESTS_TRAINER_RINGS_H
 #define TESTS_TRAINER_RINGS_H
 
@@ -86,7 +87,7 @@ static inline struct trainer_exchange *rings_new(const struct trainer_ring_optio
  * main thread: workers note what they found. */
 static inline void rings_run(uint32_t world, void *(*work)(void *worker), void *workers, size_t worker_bytes)
 {
-    pthread_t threads[RINGS_MAX_WORLD];
+    pthread_t threads[TRAINER_MAX_WORLD];
 
     for (uint32_t rank = 0; rank < world; rank++)
         assert_int_equal(pthread_create(&threads[rank], NULL, work, (char *)workers + rank * worker_bytes),

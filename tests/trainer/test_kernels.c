@@ -105,6 +105,19 @@ static void updates_follow_their_formulas(void **state)
         assert_true(g[i] == w[i] * 1.125f);
 }
 
+static void adding_to_zero_leaves_no_negative_zero(void **state)
+{
+    (void)state;
+    float x[LONGEST], y[LONGEST];
+
+    fill(LONGEST, x, 0.5f);
+    for (int i = 0; i < LONGEST; i += 3)
+        x[i] = -0.0f;
+    kernel_add_to_zero(LONGEST, x, y);
+    for (int i = 0; i < LONGEST; i++)
+        assert_true(y[i] == x[i] && (y[i] != 0 || !signbit(y[i])));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +126,7 @@ int main(void)
         cmocka_unit_test(mask_stops_the_gradient_where_relu_gave_zero),
         cmocka_unit_test(bias_goes_to_every_row_and_column_sums_come_back),
         cmocka_unit_test(updates_follow_their_formulas),
+        cmocka_unit_test(adding_to_zero_leaves_no_negative_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
