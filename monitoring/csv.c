@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/csv.h"
+
 #include "muster/cleanup.h"
 #include "muster/file.h"
 #include "muster/monitor.h"
@@ -16,8 +18,7 @@
 #define CSV_TICK_MAX_BYTES ((size_t)16 << 20) /* 4096 containers with the longest names there are */
 #define CSV_ROW_MAX_BYTES  4096
 
-static const char header[] = "time,node,stack,service,slot,container,name,cpu_percent,cpu_seconds_total,"
-                             "memory_bytes,memory_limit_bytes,rx_bytes,tx_bytes,rx_packets,tx_packets\n";
+static const char header[] = MST_CSV_STATS_HEADER;
 
 /* ---- opening ---- */
 
@@ -100,20 +101,6 @@ void monitor_csv_release(struct monitor_csv *csv)
 
 /* ---- rows ---- */
 
-/* RFC 4180, and no control characters: names and labels are anybody's text. */
-static int append_text(struct mst_buf *rows, const char *text)
-{
-    const bool is_quoted = strpbrk(text, ",\"\r\n") != NULL;
-    int r = is_quoted ? mst_buf_append_text(rows, "\"") : 0;
-    for (const char *c = text; *c && r == 0; c++) {
-        const char shown = (unsigned char)*c < ' ' || *c == 0x7F ? ' ' : *c;
-        r = shown == '"' ? mst_buf_append_text(rows, "\"\"") : mst_buf_append(rows, &shown, 1);
-    }
-    if (r == 0 && is_quoted)
-        r = mst_buf_append_text(rows, "\"");
-    return r < 0 ? r : mst_buf_append_text(rows, ",");
-}
-
 /* Empty when it was not read. */
 static int append_u64(struct mst_buf *rows, bool is_known, uint64_t value, char end)
 {
@@ -149,7 +136,7 @@ static int append_row(struct monitor_csv *csv, const struct monitor_sample *samp
 
     int r = mst_buf_printf(rows, "%.3f,", sample->wall_s);
     for (size_t i = 0; i < MST_ARRAY_COUNT(texts) && r == 0; i++)
-        r = append_text(rows, texts[i]);
+        r = mst_csv_append(rows, texts[i], ',');
     r = r < 0 ? r : append_cpu(rows, sample, before);
     r = r < 0 ? r : append_u64(rows, has_used, used, ',');
     r = r < 0 ? r : append_u64(rows, has_limit, limit, ',');

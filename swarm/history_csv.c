@@ -2,8 +2,8 @@
 #include "history_csv.h"
 
 #include "muster/cleanup.h"
+#include "muster/csv.h"
 #include "muster/file.h"
-#include "stats_csv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,12 +12,11 @@
 
 int history_csv_append(struct mst_buf *text, const struct worker *worker)
 {
-    int r = mst_buf_append_text(text, "slot,rank,view,epoch,steps,seconds,ms_per_step,loss,accuracy,wait_ms,"
-                                      "transfer_ms,compute_ms,bytes_sent\n");
+    int r = mst_buf_append_text(text, MST_CSV_HISTORY_HEADER);
 
     for (size_t i = 0; i < worker->history_count && r >= 0; i++) {
         const struct worker_epoch *e = &worker->history[i];
-        r = csv_append_text(text, worker->slot, ',');
+        r = mst_csv_append(text, worker->slot, ',');
         if (r >= 0)
             r = mst_buf_printf(text,
                                "%" PRId32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu64

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runfolder.h"
 
+#include "muster/buf.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
+#include "muster/file.h"
 
 #include <stdio.h>
 #include <string.h>

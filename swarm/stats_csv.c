@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stats_csv.h"
 
+#include "muster/buf.h"
 #include "muster/cleanup.h"
+#include "muster/csv.h"
+#include "muster/file.h"
 #include "muster/json.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define CONTAINERS_MAX  4096
 #define ROWS_BYTES      ((size_t)256 << 10)
 #define FLUSH_BYTES     ((size_t)64 << 10)
 #define EXACT_INT_LIMIT 9007199254740992.0 /* 2^53 */
-
-static const char header[] =
-    "time,node,stack,service,slot,container,name,cpu_percent,cpu_seconds_total,memory_bytes,"
-    "memory_limit_bytes,rx_bytes,tx_bytes,rx_packets,tx_packets\n";
 
 /* The sample before of each container, for the CPU's rate. */
 struct container_before {
@@ -25,26 +26,45 @@ struct container_before {
 };
 
 struct stats_csv {
-    struct mst_file_writer file;
+    struct mst_file_writer file; /* where files cannot be without a name; else its path and fd alone */
     struct mst_buf rows;
     struct container_before *before;
     size_t before_count, row_count;
     char stack[128];
-    bool is_open;
+    bool is_named;
 };
 
-int csv_append_text(struct mst_buf *rows, const char *text, char end)
+/* A file without a name: nobody has to clean it up. */
+static int open_file(struct stats_csv *stats, const char *path, struct mst_error *err)
 {
-    /* A leading = + - or @ is a formula to spreadsheets; names from outside do not get to be one. */
-    const bool is_formula = text[0] != '\0' && strchr("=+-@", text[0]);
-    int r = 0;
+    const char *slash = strrchr(path, '/');
+    mst_cleanup(mst_freep) char *folder =
+        slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
 
-    if (!is_formula && !strpbrk(text, ",\"\r\n"))
-        return mst_buf_printf(rows, "%s%c", text, end);
-    r = mst_buf_append_text(rows, is_formula ? "\"'" : "\"");
-    for (; *text != '\0' && r >= 0; text++)
-        r = *text == '"' ? mst_buf_append_text(rows, "\"\"") : mst_buf_append(rows, text, 1);
-    return r < 0 ? r : mst_buf_printf(rows, "\"%c", end);
+    stats->file.path = folder ? strdup(path) : NULL;
+    if (!stats->file.path)
+        return mst_error_set(err, -ENOMEM, "write '%s': no memory", path);
+    stats->file.fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (stats->file.fd >= 0 && fchmod(stats->file.fd, 0644) == 0)
+        return 0;
+    if (stats->file.fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
+        return mst_error_errno(err, -errno, "open a file in '%s'", folder);
+    free(stats->file.path);
+    stats->file = (struct mst_file_writer){.fd = -1};
+    const int r = mst_file_writer_open(&stats->file, path, 0644, err);
+    stats->is_named = r >= 0;
+    return r;
+}
+
+static int name_file(struct stats_csv *stats, struct mst_error *err)
+{
+    char ours[32];
+
+    (void)snprintf(ours, sizeof ours, "/proc/self/fd/%d", stats->file.fd);
+    if (fsync(stats->file.fd) < 0 ||
+        linkat(AT_FDCWD, ours, AT_FDCWD, stats->file.path, AT_SYMLINK_FOLLOW) < 0)
+        return mst_error_errno(err, -errno, "write '%s'", stats->file.path);
+    return 0;
 }
 
 int stats_csv_new(const char *path, const char *stack, struct stats_csv **ret_stats, struct mst_error *err)
@@ -55,12 +75,12 @@ int stats_csv_new(const char *path, const char *stack, struct stats_csv **ret_st
     if (!stats)
         return mst_error_set(err, -ENOMEM, "write '%s': no memory", path);
     stats->rows = (struct mst_buf)MST_BUF_INIT(ROWS_BYTES);
+    stats->file.fd = -1;
     (void)snprintf(stats->stack, sizeof stats->stack, "%s", stack);
-    r = mst_file_writer_open(&stats->file, path, 0644, err);
+    r = open_file(stats, path, err);
     if (r < 0)
         return r;
-    stats->is_open = true;
-    if (mst_buf_append_text(&stats->rows, header) < 0)
+    if (mst_buf_append_text(&stats->rows, MST_CSV_STATS_HEADER) < 0)
         return mst_error_set(err, -ENOMEM, "write '%s': no memory", path);
     *ret_stats = stats;
     stats = NULL;
@@ -71,8 +91,12 @@ void stats_csv_free(struct stats_csv *stats)
 {
     if (!stats)
         return;
-    if (stats->is_open)
+    if (stats->is_named) {
         mst_file_writer_discard(&stats->file);
+    } else {
+        mst_closep(&stats->file.fd);
+        free(stats->file.path);
+    }
     mst_buf_release(&stats->rows);
     free(stats->before);
     free(stats);
@@ -153,7 +177,7 @@ static int append_row(struct stats_csv *stats, const cJSON *sample, double time_
     int r = mst_buf_printf(&stats->rows, "%.3f,", time_s);
 
     for (size_t i = 0; i < MST_ARRAY_COUNT(names) && r >= 0; i++)
-        r = csv_append_text(&stats->rows, mst_json_string_or(sample, names[i], ""), ',');
+        r = mst_csv_append(&stats->rows, mst_json_string_or(sample, names[i], ""), ',');
     if (r >= 0)
         r = append_percent(stats, sample, id);
     if (r >= 0)
@@ -186,10 +210,12 @@ int stats_csv_commit(struct stats_csv *stats, struct mst_error *err)
     int r;
 
     if (stats->row_count == 0)
-        return 0; /* _free takes the temporary file away */
+        return 0; /* _free takes the file away */
     r = flush(stats, err);
     if (r < 0)
         return r;
-    stats->is_open = false;
+    if (!stats->is_named)
+        return name_file(stats, err);
+    stats->is_named = false;
     return mst_file_writer_commit(&stats->file, err);
 }

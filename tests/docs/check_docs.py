@@ -270,7 +270,8 @@ def check_formats():
     page = "docs/run-folder.md"
     check_csv(page, "trainer/history.c", "slot,rank,view,epoch,steps,")
     check_csv(page, "node-agent/train.c", "slot,rank,view,epoch,step,")
-    check_csv(page, "swarm/stats_csv.c", "time,node,")
+    check_csv(page, "common/include/muster/csv.h", "slot,rank,view,epoch,steps,")
+    check_csv(page, "common/include/muster/csv.h", "time,node,")
     check_mentions(page, "swarm/summary.c", r'(?:add_\w+|build_\w+)\((?:&build|build), \w+, "(\w+)"', "key of run.json")
     page = "docs/model-files.md"
     for layer in ("conv2d", "dense", "flatten", "relu"):

@@ -72,6 +72,7 @@ static void without_commit_nothing_is_left(void **state)
     test_path(folder, "stats.csv", path);
     assert_int_equal(stats_csv_new(path, "st", &stats, NULL), 0);
     assert_int_equal(add(stats, "{\"t\":10.5,\"stack\":\"st\",\"container\":\"c1\"}"), 0);
+    assert_int_equal(test_entries(folder->path), 0); /* nor when we are killed */
     stats_csv_free(stats);
     assert_int_equal(test_entries(folder->path), 0);
 }
