@@ -62,9 +62,14 @@ int discovery_frames_pack(struct discovery_frames *frames, uint16_t type, const 
     return 0;
 }
 
+size_t discovery_frames_waiting(const struct discovery_frames *frames)
+{
+    return frames->in.count - frames->in_done;
+}
+
 size_t discovery_frames_room(const struct discovery_frames *frames)
 {
-    return frames->in.max_bytes - (frames->in.count - frames->in_done);
+    return frames->in.max_bytes - discovery_frames_waiting(frames);
 }
 
 int discovery_frames_feed(struct discovery_frames *frames, const void *bytes, size_t count, size_t *ret_taken,

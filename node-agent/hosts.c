@@ -58,6 +58,11 @@ void hosts_failed(struct host *host, const char *reason, uint64_t now_ns)
     host->wait_ns = 2 * host->wait_ns < RETRY_LAST_NS ? 2 * host->wait_ns : RETRY_LAST_NS;
 }
 
+void hosts_keep(struct host *host, uint64_t now_ns)
+{
+    host->keep_until_ns = now_ns + HOSTS_KEEP_NS;
+}
+
 bool hosts_may_be_dialled(const struct host *host)
 {
     return !host->known && !host->dialing;

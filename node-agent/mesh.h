@@ -3,6 +3,8 @@
  * sweep finds, keeps one authenticated control connection to each worker of the same job, hands out the
  * frames that come over them, and passes on data connections. Of two workers the one with the lower
  * incarnation dials, so that there is one connection a pair; the other only says hello, so that it is known.
+ * Peers tell each other the addresses of those that they have met. A worker that is lost is dialled again for
+ * a while, by both sides, whatever mesh_set_dialling() says: it may only have been frozen or cut off.
  *
  * One thread; everything is driven by the loop and by mesh_tick(). */
 #ifndef AGENT_MESH_H
@@ -18,7 +20,9 @@
 
 #define MESH_HEARTBEAT_NS (200 * 1000000ULL)
 #define MESH_SILENCE_NS                                                                                      \
-    (2000 * 1000000ULL) /* without a sign of life a peer is lost; CFS quotas stall for 100 ms */
+    (2000 * 1000000ULL)          /* without a sign of life a peer is lost; CFS quotas stall for 100 ms */
+#define MESH_OWN_FRAMES  0x8000U /* control frames from this type on are the mesh's own */
+#define MESH_FRAME_HOSTS 0x8000U /* addresses of workers that the sender has met */
 
 struct mesh;
 
@@ -29,7 +33,8 @@ struct mesh_callbacks {
     /* A control connection stands, or does no longer; `reason` reads after "NAME at ADDRESS: ". */
     void (*peer_up)(void *context, const struct discovery_identity *peer);
     void (*peer_down)(void *context, const struct discovery_identity *peer, const char *reason);
-    /* A control frame. A negative errno drops the peer, with err->text as the reason. */
+    /* A control frame; the payload is good for the call. A negative errno drops the peer, with err->text as
+     * the reason. */
     int (*frame)(void *context, const struct discovery_identity *from, uint16_t type, const uint8_t *payload,
                  size_t count, struct mst_error *err);
     /* A data connection that a peer dialled: the callee owns `fd` (non-blocking). NULL: none is accepted. */
@@ -39,9 +44,11 @@ struct mesh_callbacks {
 struct mesh_options {
     struct loop *loop; /* borrowed */
     const struct discovery_self
-        *self;           /* borrowed; the owner may change view, state and step in it at any time */
-    size_t expected;     /* workers, for the limit on sockets */
-    uint64_t silence_ns; /* after which a peer is lost; 0: MESH_SILENCE_NS */
+        *self;              /* borrowed; the owner may change view, state and step in it at any time */
+    size_t expected;        /* workers, for the limit on sockets */
+    uint64_t silence_ns;    /* after which a peer is lost; 0: MESH_SILENCE_NS */
+    struct mst_cidr subnet; /* addresses that peers tell are dialled when they lie in it; prefix 0: all are */
+    bool only_hello;        /* say hello and answer it, and keep no connection */
 };
 
 /* Listens on self's address and port. */
@@ -53,11 +60,12 @@ void mesh_free(struct mesh *mesh); /* NULL is fine; closes all without calling b
  * dropped. */
 #define MESH_HOSTS_MAX 4096
 int mesh_learn(struct mesh *mesh, uint32_t ipv4, uint16_t port, struct mst_error *err);
-/* While off (at start it is on), hosts are not dialled again. */
+/* While off (at start it is on), only workers that were lost less than HOSTS_KEEP_NS ago are dialled. */
 void mesh_set_dialling(struct mesh *mesh, bool on);
 
 /* Queue a frame for a peer that is up. -ENOTCONN when it is not, -ENOBUFS when it does not take what is
- * queued. */
+ * queued. After an error the peer is dropped by the next mesh_tick(): peer_down() is never called from here.
+ */
 int mesh_send(struct mesh *mesh, const uint8_t incarnation[static DISCOVERY_INCARNATION_BYTES], uint16_t type,
               const struct mst_buf *payload, struct mst_error *err);
 /* The same to all peers that are up; one that does not take it is dropped. */
@@ -69,8 +77,8 @@ bool mesh_flushed(const struct mesh *mesh);
 uint64_t mesh_deadline_ns(const struct mesh *mesh);
 void mesh_tick(struct mesh *mesh, uint64_t now_ns);
 
-/* Hosts that answered the sweep but are no known agent, by index from 0: "10.0.0.5: Connection refused", for
- * people. Returns `text`, or NULL past the last. */
+/* Hosts that answered the sweep but are no known agent, by index from 0: "10.0.0.5:7070: Connection refused",
+ * for people. Returns `text`, or NULL past the last. */
 #define MESH_STRANGER_BYTES 256
 const char *mesh_stranger(const struct mesh *mesh, size_t index, char text[static MESH_STRANGER_BYTES]);
 

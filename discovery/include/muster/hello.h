@@ -89,6 +89,10 @@ const char *discovery_reason_text(enum discovery_reason reason);
 /* Worth another try by itself: FULL, BUSY, CLOSED. */
 bool discovery_reason_may_pass(enum discovery_reason reason);
 
+/* What an agent understands beyond the protocol's version. */
+#define DISCOVERY_FEATURE_TELLS                                                                              \
+    (1ULL << 0) /* control frames of type 0x8000 and above, see docs/protocol.md */
+
 /* Who somebody is. Names are letters, digits, '.', '_' and '-', and do not start with '.' or '-'. */
 struct discovery_identity {
     char cluster[DISCOVERY_CLUSTER_BYTES];            /* not empty */
@@ -100,7 +104,7 @@ struct discovery_identity {
     uint8_t state;                     /* enum discovery_state */
     uint64_t view;                     /* the last view committed, 0: none yet */
     uint64_t step;                     /* state is "after this step" */
-    uint64_t features;                 /* protocol features, bit by bit; unknown bits are ignored */
+    uint64_t features;                 /* DISCOVERY_FEATURE_..., bit by bit; unknown bits are ignored */
     uint8_t job_key[MST_SHA256_BYTES]; /* zero: no job yet */
 };
 
@@ -242,6 +246,8 @@ void discovery_frames_release(struct discovery_frames *frames); /* usable with m
  */
 int discovery_frames_pack(struct discovery_frames *frames, uint16_t type, const void *payload, size_t count,
                           struct mst_buf *out, struct mst_error *err);
+/* Bytes that were fed and do not make a whole frame yet, once next() has returned 0. */
+size_t discovery_frames_waiting(const struct discovery_frames *frames);
 /* How many bytes may be fed now before next() has to be called, at least 1 unless a whole frame waits. */
 size_t discovery_frames_room(const struct discovery_frames *frames);
 /* Feed bytes that arrived; takes up to room() of them and says how many. */
