@@ -288,15 +288,15 @@ static void describe(void *context, char text[static HEALTH_TEXT_BYTES])
 
 /* ---- from start to end ---- */
 
-static int check_out_folder(const struct agent_config *config, struct mst_error *err)
+static int check_folder(const char *what, const char *path, struct mst_error *err)
 {
-    const int r = mst_make_folders(config->out, 0755, err);
+    const int r = mst_make_folders(path, 0755, err);
     if (r < 0)
-        return mst_error_wrap(err, r, "folder for results (as uid %u; see option '--user')",
+        return mst_error_wrap(err, r, "folder for %s (as uid %u; see option '--user')", what,
                               (unsigned)geteuid());
-    if (access(config->out, W_OK) < 0)
-        return mst_error_errno(err, -errno, "folder for results '%s' (as uid %u; see option '--user')",
-                               config->out, (unsigned)geteuid());
+    if (access(path, W_OK) < 0)
+        return mst_error_errno(err, -errno, "folder for %s '%s' (as uid %u; see option '--user')", what, path,
+                               (unsigned)geteuid());
     return 0;
 }
 
@@ -417,7 +417,9 @@ static int open_inputs(struct agent *agent, struct mst_error *err)
 
 static int open_rest(struct agent *agent, struct mst_error *err)
 {
-    int r = check_out_folder(agent->config, err);
+    int r = check_folder("results", agent->config->out, err);
+    if (r == 0 && agent->config->state)
+        r = check_folder("state", agent->config->state, err);
     if (r == 0)
         r = loop_new(&agent->loop, err);
     if (r == 0)

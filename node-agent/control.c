@@ -86,18 +86,30 @@ static int pack_worker(struct mst_buf *payload, const struct membership_worker *
     return r < 0 ? r : put_number(payload, worker->port, 2);
 }
 
+static int pack_ballot(struct mst_buf *payload, const struct membership_ballot *ballot)
+{
+    int r = put_number(payload, ballot->view, 8);
+    if (r == 0)
+        r = mst_buf_append(payload, ballot->lineage, sizeof ballot->lineage);
+    if (r == 0)
+        r = mst_buf_append(payload, ballot->digest, sizeof ballot->digest);
+    if (r == 0)
+        r = put_number(payload, ballot->count, 2);
+    for (size_t p = 0; r == 0 && p < ballot->count; p++) {
+        r = mst_buf_append(payload, ballot->places[p].slot.bytes, sizeof ballot->places[p].slot.bytes);
+        if (r == 0)
+            r = put_number(payload, (uint64_t)ballot->places[p].part, 1);
+    }
+    return r;
+}
+
 static int pack_vow(struct mst_buf *payload, const struct membership_vow *vow)
 {
-    int r = put_number(payload, vow->view, 8);
+    int r = put_number(payload, vow->count, 1);
     if (r == 0)
-        r = mst_buf_append(payload, vow->lineage, sizeof vow->lineage);
-    if (r == 0)
-        r = put_number(payload, vow->count, 2);
-    for (size_t p = 0; r == 0 && p < vow->count; p++) {
-        r = mst_buf_append(payload, vow->places[p].slot.bytes, sizeof vow->places[p].slot.bytes);
-        if (r == 0)
-            r = put_number(payload, vow->places[p].present, 1);
-    }
+        r = pack_ballot(payload, &vow->held);
+    for (size_t a = 0; r == 0 && a < vow->count; a++)
+        r = pack_ballot(payload, &vow->attempts[a]);
     return r;
 }
 
@@ -127,7 +139,7 @@ int control_pack_membership(struct mst_buf *payload, const struct membership_mes
     r = put_number(payload, message->step, 8);
     if (r == 0)
         r = put_number(payload, message->size, 8);
-    return r < 0 ? r : mst_buf_append(payload, message->vow.lineage, sizeof message->vow.lineage);
+    return r < 0 ? r : mst_buf_append(payload, message->lineage, sizeof message->lineage);
 }
 
 void control_membership_release(struct control_membership *membership)
@@ -137,22 +149,43 @@ void control_membership_release(struct control_membership *membership)
     *membership = (struct control_membership){0};
 }
 
-static int take_places(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+/* Places go to `*next`, which is moved on; there is room for all that a payload can hold. */
+static int take_ballot(struct cursor *cursor, struct membership_place **next,
+                       struct membership_ballot *ballot, struct mst_error *err)
 {
-    const size_t count = (size_t)take_number(cursor, 2);
-    if (count > MEMBERSHIP_MAX_PLACES || count * PLACE_BYTES > cursor->left)
-        return mst_error_set(err, -EBADMSG, "a proposal with %zu places in %zu bytes", count, cursor->left);
-    membership->places = calloc(count > 0 ? count : 1, sizeof *membership->places);
-    if (!membership->places)
-        return mst_error_set(err, -ENOMEM, "read %zu places: no memory", count);
-    for (size_t p = 0; p < count; p++) {
-        struct membership_place *place = &membership->places[p];
+    ballot->view = take_number(cursor, 8);
+    memcpy(ballot->lineage, take(cursor, sizeof ballot->lineage), sizeof ballot->lineage);
+    memcpy(ballot->digest, take(cursor, sizeof ballot->digest), sizeof ballot->digest);
+    ballot->count = (size_t)take_number(cursor, 2);
+    if (ballot->count > MEMBERSHIP_MAX_PLACES || ballot->count * PLACE_BYTES > cursor->left)
+        return mst_error_set(err, -EBADMSG, "a proposal with %zu places in %zu bytes", ballot->count,
+                             cursor->left);
+    ballot->places = *next;
+    for (size_t p = 0; p < ballot->count; p++) {
+        struct membership_place *place = (*next)++;
         memcpy(place->slot.bytes, take(cursor, sizeof place->slot.bytes), sizeof place->slot.bytes);
-        place->present = take_number(cursor, 1) != 0;
+        const uint64_t part = take_number(cursor, 1);
+        if (part > MEMBERSHIP_WITNESS)
+            return mst_error_set(err, -EBADMSG, "a proposal with a place of kind %" PRIu64, part);
+        place->part = (enum membership_part)part;
     }
-    membership->message.vow.count = count;
-    membership->message.vow.places = membership->places;
     return 0;
+}
+
+static int take_vow(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+{
+    struct membership_vow *vow = &membership->message.vow;
+    membership->places = calloc(cursor->left / PLACE_BYTES + 1, sizeof *membership->places);
+    struct membership_place *next = membership->places;
+    if (!next)
+        return mst_error_set(err, -ENOMEM, "read a proposal of %zu bytes: no memory", cursor->left);
+    vow->count = (size_t)take_number(cursor, 1);
+    if (vow->count > MEMBERSHIP_MAX_ATTEMPTS)
+        return mst_error_set(err, -EBADMSG, "a proposal with %zu attempts", vow->count);
+    int r = take_ballot(cursor, &next, &vow->held, err);
+    for (size_t a = 0; r == 0 && a < vow->count; a++)
+        r = take_ballot(cursor, &next, &vow->attempts[a], err);
+    return r;
 }
 
 static int take_workers(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
@@ -181,9 +214,7 @@ static int take_proposal(struct cursor *cursor, struct control_membership *membe
     message->kind = MEMBERSHIP_PROPOSE;
     message->leaving = (take_number(cursor, 1) & LEAVING) != 0;
     message->step = take_number(cursor, 8);
-    message->vow.view = take_number(cursor, 8);
-    memcpy(message->vow.lineage, take(cursor, sizeof message->vow.lineage), sizeof message->vow.lineage);
-    const int r = take_places(cursor, membership, err);
+    const int r = take_vow(cursor, membership, err);
     return r < 0 ? r : take_workers(cursor, membership, err);
 }
 
@@ -207,7 +238,7 @@ int control_unpack_membership(enum control_type type, const uint8_t *payload, si
         message->kind = MEMBERSHIP_HOLD;
         message->step = take_number(&cursor, 8);
         message->size = take_number(&cursor, 8);
-        memcpy(message->vow.lineage, take(&cursor, sizeof message->vow.lineage), sizeof message->vow.lineage);
+        memcpy(message->lineage, take(&cursor, sizeof message->lineage), sizeof message->lineage);
     }
     if (r == 0)
         r = finished(&cursor, what, err);

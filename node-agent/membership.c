@@ -102,20 +102,53 @@ struct membership_slot membership_slot_of(const char *name)
 
 /* ---- memory ---- */
 
+/* Copy one ballot's places to `*next`, and move that on. */
+static struct membership_ballot copy_ballot(const struct membership_ballot *ballot,
+                                            struct membership_place **next)
+{
+    struct membership_ballot copy = *ballot;
+    if (ballot->count > 0)
+        memcpy(*next, ballot->places, ballot->count * sizeof **next);
+    copy.places = *next;
+    *next += ballot->count;
+    return copy;
+}
+
+/* `vow` may point into what is kept already. */
 static int keep_vow(struct kept_vow *kept, const struct membership_vow *vow)
 {
-    struct membership_place *places = NULL;
-    if (vow->count > 0) {
-        places = calloc(vow->count, sizeof *places);
-        if (!places)
-            return -ENOMEM;
-        memcpy(places, vow->places, vow->count * sizeof *places);
-    }
+    size_t count = vow->held.count;
+    for (size_t a = 0; a < vow->count; a++)
+        count += vow->attempts[a].count;
+    struct membership_place *places = calloc(count > 0 ? count : 1, sizeof *places), *next = places;
+    if (!places)
+        return -ENOMEM;
+    struct membership_vow copy = {.count = vow->count};
+    copy.held = copy_ballot(&vow->held, &next);
+    for (size_t a = 0; a < vow->count; a++)
+        copy.attempts[a] = copy_ballot(&vow->attempts[a], &next);
     free(kept->places);
     kept->places = places;
-    kept->vow = *vow;
-    kept->vow.places = places;
+    kept->vow = copy;
     return 0;
+}
+
+/* The highest number in it; 0: nothing was ever signed. */
+static uint64_t last_signed(const struct membership_vow *vow)
+{
+    uint64_t view = vow->held.view;
+    for (size_t a = 0; a < vow->count; a++)
+        if (vow->attempts[a].view > view)
+            view = vow->attempts[a].view;
+    return view;
+}
+
+static bool vow_fits(const struct membership_vow *vow)
+{
+    bool fits = vow->count <= MEMBERSHIP_MAX_ATTEMPTS && vow->held.count <= MEMBERSHIP_MAX_PLACES;
+    for (size_t a = 0; fits && a < vow->count; a++)
+        fits = vow->attempts[a].count <= MEMBERSHIP_MAX_PLACES;
+    return fits && last_signed(vow) <= VIEW_MAX;
 }
 
 static void peer_free(struct peer *peer)
@@ -147,9 +180,9 @@ int membership_new(const struct membership_options *options, const struct member
         return mst_error_set(err, -EINVAL,
                              "%zu to %zu workers, later at least %zu: from 1 to %d are possible",
                              options->first, options->most, options->least, MEMBERSHIP_MAX_WORKERS);
-    if (options->vow.count > MEMBERSHIP_MAX_PLACES || options->vow.view > VIEW_MAX)
-        return mst_error_set(err, -EINVAL, "a vow of view %" PRIu64 " and %zu places", options->vow.view,
-                             options->vow.count);
+    if (!vow_fits(&options->vow))
+        return mst_error_set(err, -EINVAL, "a vow of view %" PRIu64 " and %zu attempts",
+                             last_signed(&options->vow), options->vow.count);
     struct membership *membership = calloc(1, sizeof *membership);
     if (!membership || keep_vow(&membership->kept, &options->vow) < 0) {
         membership_free(membership);
@@ -160,8 +193,8 @@ int membership_new(const struct membership_options *options, const struct member
     if (membership->options.quiet_ns == 0)
         membership->options.quiet_ns = MEMBERSHIP_QUIET_NS;
     membership->callbacks = *callbacks;
-    membership->highest = membership->kept.vow.view;
-    membership->last_number = membership->kept.vow.view;
+    membership->highest = last_signed(&membership->kept.vow);
+    membership->last_number = membership->highest;
     *ret_membership = membership;
     return 0;
 }
@@ -265,7 +298,7 @@ static void tell_hold(struct membership *membership, struct peer *peer)
                                          .view = membership->view.view,
                                          .step = membership->step,
                                          .size = membership->view.count};
-    memcpy(message.vow.lineage, membership->view.lineage, sizeof message.vow.lineage);
+    memcpy(message.lineage, membership->view.lineage, sizeof message.lineage);
     peer->told = message;
     membership->callbacks.send(membership->callbacks.context, &peer->worker.id, &message);
 }
@@ -279,7 +312,7 @@ static bool hold_is_further(const struct membership_message *a, const struct mem
         return a->step > b->step;
     if (a->size != b->size)
         return a->size > b->size;
-    return memcmp(a->vow.lineage, b->vow.lineage, sizeof a->vow.lineage) < 0;
+    return memcmp(a->lineage, b->lineage, sizeof a->lineage) < 0;
 }
 
 static void ask_to_stop(struct membership *membership, bool at_once, const char *reason, uint64_t now_ns)
@@ -359,9 +392,45 @@ static void consider_all(struct membership *membership, uint64_t now_ns)
     }
 }
 
-static void take_view(struct membership *membership, uint64_t now_ns)
+/* ---- talking ---- */
+
+static struct membership_ballot as_ballot(const struct membership *membership)
+{
+    const struct outcome *outcome = &membership->outcome;
+    struct membership_ballot ballot = {
+        .view = membership->number, .count = outcome->place_count, .places = outcome->places};
+    memcpy(ballot.lineage, outcome->lineage, sizeof ballot.lineage);
+    memcpy(ballot.digest, outcome->digest, sizeof ballot.digest);
+    return ballot;
+}
+
+static bool save_vow(struct membership *membership, const struct membership_vow *vow, int *ret_error,
+                     struct mst_error *err)
+{
+    int r = keep_vow(&membership->kept, vow);
+    if (r < 0)
+        (void)mst_error_set(err, r, "keep view %" PRIu64 ": no memory", membership->number);
+    else if (!FAULT(VOW_NOT_SAVED))
+        r = membership->callbacks.save_vow(membership->callbacks.context, &membership->kept.vow, err);
+    *ret_error = r;
+    return r == 0;
+}
+
+/* The view holds: nothing signed before is in doubt any more. */
+static int vow_to_view(struct membership *membership, struct mst_error *err)
+{
+    const struct membership_vow vow = {.held = as_ballot(membership)};
+    int r;
+    (void)save_vow(membership, &vow, &r, err);
+    return r;
+}
+
+static int take_view(struct membership *membership, uint64_t now_ns, struct mst_error *err)
 {
     struct outcome *outcome = &membership->outcome;
+    const int r = vow_to_view(membership, err);
+    if (r < 0)
+        return r;
     free(membership->members);
     membership->members = outcome->members;
     outcome->members = NULL;
@@ -380,7 +449,7 @@ static void take_view(struct membership *membership, uint64_t now_ns)
 
     if (!find_member(membership, &membership->options.self.id)) {
         membership->callbacks.left(membership->callbacks.context, membership->view.view);
-        return;
+        return 0;
     }
     for (size_t p = 0; p < membership->peer_count; p++) {
         struct peer *peer = membership->peers[p];
@@ -393,9 +462,8 @@ static void take_view(struct membership *membership, uint64_t now_ns)
     if (membership->leaving)
         ask_to_pause(membership, "this worker leaves", now_ns);
     consider_all(membership, now_ns);
+    return 0;
 }
-
-/* ---- talking ---- */
 
 static bool has_signed(const struct membership *membership, const struct peer *peer)
 {
@@ -405,11 +473,11 @@ static bool has_signed(const struct membership *membership, const struct peer *p
            memcmp(peer->signed_digest, membership->outcome.digest, MST_SHA256_BYTES) == 0;
 }
 
-static void take_view_if_all_signed(struct membership *membership, uint64_t now_ns)
+static int take_view_if_all_signed(struct membership *membership, uint64_t now_ns, struct mst_error *err)
 {
     size_t missing = 0;
     if (membership->condition != TALKING || !membership->is_signed)
-        return;
+        return 0;
     for (size_t s = 0; s < membership->outcome.signer_count && missing < 2; s++) {
         const struct membership_id *id = &membership->outcome.signers[s];
         if (is_self(membership, id))
@@ -418,7 +486,8 @@ static void take_view_if_all_signed(struct membership *membership, uint64_t now_
         missing += !peer || !has_signed(membership, peer);
     }
     if (missing == 0 || (FAULT(SIGNATURE_TOO_FEW) && missing == 1))
-        take_view(membership, now_ns);
+        return take_view(membership, now_ns, err);
+    return 0;
 }
 
 static bool is_signer(const struct membership *membership, const struct membership_id *id)
@@ -429,18 +498,24 @@ static bool is_signer(const struct membership *membership, const struct membersh
     return false;
 }
 
+/* What is known to hold comes from whoever of the others knows most, unless this worker comes from elsewhere:
+ * then its own stands until it is in. */
 static int sign(struct membership *membership, struct mst_error *err)
 {
     const struct outcome *outcome = &membership->outcome;
-    struct membership_vow vow = {
-        .view = membership->number, .count = outcome->place_count, .places = outcome->places};
-    memcpy(vow.lineage, outcome->lineage, sizeof vow.lineage);
-    int r = keep_vow(&membership->kept, &vow);
-    if (r < 0)
-        return mst_error_set(err, r, "sign view %" PRIu64 ": no memory", membership->number);
-    if (!FAULT(VOW_NOT_SAVED))
-        r = membership->callbacks.save_vow(membership->callbacks.context, &membership->kept.vow, err);
-    if (r < 0)
+    const struct membership_ballot *own = &membership->kept.vow.held;
+    const bool of_lineage =
+        own->view == 0 || memcmp(own->lineage, outcome->base.lineage, sizeof own->lineage) == 0;
+    struct membership_vow vow = {.held = *own};
+    int r;
+    if (outcome->base.view > 0 && of_lineage)
+        vow.held = outcome->base;
+    for (size_t d = 0; d < outcome->doubt_count; d++)
+        vow.attempts[vow.count++] = outcome->doubts[d];
+    if (vow.count == MEMBERSHIP_MAX_ATTEMPTS)
+        return 0; /* too much is in doubt already */
+    vow.attempts[vow.count++] = as_ballot(membership);
+    if (!save_vow(membership, &vow, &r, err))
         return r;
     membership->is_signed = true;
     struct membership_message message = {.kind = MEMBERSHIP_COMMIT, .view = membership->number};
@@ -456,14 +531,14 @@ static struct outcome_proposal as_proposal(const struct membership *membership,
         return (struct outcome_proposal){.worker = *worker,
                                          .leaving = membership->leaving,
                                          .step = membership->step,
-                                         .vow = membership->kept.vow,
+                                         .vow = &membership->kept.vow,
                                          .reach = membership->table,
                                          .reach_count = membership->table_count};
     const struct peer *peer = find_peer(membership, &worker->id);
     return (struct outcome_proposal){.worker = *worker,
                                      .leaving = peer->leaving,
                                      .step = peer->step,
-                                     .vow = peer->kept.vow,
+                                     .vow = &peer->kept.vow,
                                      .reach = peer->reach,
                                      .reach_count = peer->reach_count};
 }
@@ -510,9 +585,7 @@ static int conclude(struct membership *membership, uint64_t now_ns, struct mst_e
     if (membership->outcome.verdict != OUTCOME_VIEW || !is_signer(membership, &membership->options.self.id))
         return 0;
     r = sign(membership, err);
-    if (r == 0)
-        take_view_if_all_signed(membership, now_ns);
-    return r;
+    return r < 0 ? r : take_view_if_all_signed(membership, now_ns, err);
 }
 
 static void send_proposal(const struct membership *membership, const struct membership_id *only_to)
@@ -597,7 +670,7 @@ static bool knows_lineage(const struct membership *membership)
         return true;
     for (size_t p = 0; p < membership->peer_count; p++) {
         const struct peer *peer = membership->peers[p];
-        if (peer->up && peer->proposed_view > 0 && peer->kept.vow.view > 0)
+        if (peer->up && peer->proposed_view > 0 && peer->kept.vow.held.view > 0)
             return true;
     }
     return false;
@@ -606,10 +679,12 @@ static bool knows_lineage(const struct membership *membership)
 /* After a restart of everybody: are all there that signed the last view? They need not be waited for. */
 static bool all_places_here(const struct membership *membership)
 {
-    for (size_t v = 0; v < membership->kept.vow.count; v++) {
-        const struct membership_place *place = &membership->kept.vow.places[v];
-        bool here = !place->present || memcmp(place->slot.bytes, membership->options.self.slot.bytes,
-                                              MEMBERSHIP_SLOT_BYTES) == 0;
+    const struct membership_ballot *last = &membership->kept.vow.held;
+    for (size_t v = 0; v < last->count; v++) {
+        const struct membership_place *place = &last->places[v];
+        bool here =
+            place->part != MEMBERSHIP_PRESENT ||
+            memcmp(place->slot.bytes, membership->options.self.slot.bytes, MEMBERSHIP_SLOT_BYTES) == 0;
         for (size_t p = 0; p < membership->peer_count && !here; p++)
             here = membership->peers[p]->up && memcmp(membership->peers[p]->worker.slot.bytes,
                                                       place->slot.bytes, MEMBERSHIP_SLOT_BYTES) == 0;
@@ -627,7 +702,7 @@ static bool may_speak(const struct membership *membership, uint64_t now_ns)
         return true;
     const size_t count = reachable(membership);
     const bool quiet = now_ns >= membership->quiet_ns;
-    if (membership->kept.vow.view > 0)
+    if (membership->kept.vow.held.view > 0)
         return quiet || all_places_here(membership);
     if (count < membership->options.first)
         return false;
@@ -772,14 +847,13 @@ static int check_proposal(const struct membership_message *message, const struct
                           struct mst_error *err)
 {
     bool names_sender = false;
-    if (message->count < 1 || message->count > MEMBERSHIP_MAX_WORKERS ||
-        message->vow.count > MEMBERSHIP_MAX_PLACES)
-        return mst_error_set(err, -EPROTO, "a proposal of %zu workers and %zu places", message->count,
+    if (message->count < 1 || message->count > MEMBERSHIP_MAX_WORKERS || !vow_fits(&message->vow))
+        return mst_error_set(err, -EPROTO, "a proposal of %zu workers and %zu attempts", message->count,
                              message->vow.count);
-    if (message->vow.view >= message->view)
+    if (last_signed(&message->vow) >= message->view)
         return mst_error_set(err, -EPROTO,
                              "a proposal for view %" PRIu64 " by one that signed %" PRIu64 " already",
-                             message->view, message->vow.view);
+                             message->view, last_signed(&message->vow));
     for (size_t w = 0; w < message->count; w++) {
         if (w > 0 &&
             memcmp(message->workers[w - 1].id.bytes, message->workers[w].id.bytes, MEMBERSHIP_ID_BYTES) >= 0)
@@ -848,7 +922,7 @@ static int receive_hold(struct membership *membership, struct peer *peer,
 {
     peer->held = (struct membership_message){
         .kind = MEMBERSHIP_HOLD, .view = message->view, .step = message->step, .size = message->size};
-    memcpy(peer->held.vow.lineage, message->vow.lineage, sizeof message->vow.lineage);
+    memcpy(peer->held.lineage, message->lineage, sizeof message->lineage);
     if (membership->condition == SILENT)
         return speak_if_due(membership, now_ns, err);
     /* The others have agreed without us: ask to be let in. */
@@ -856,7 +930,7 @@ static int receive_hold(struct membership *membership, struct peer *peer,
         return propose(membership, membership->highest + 1, now_ns, err);
     if (membership->condition != HOLDING || find_member(membership, &peer->worker.id))
         return 0;
-    const bool same = memcmp(message->vow.lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+    const bool same = memcmp(message->lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
     if (same ? message->view > membership->view.view : hold_is_further(&peer->held, &peer->told))
         ask_to_stop(membership, true, "the job goes on in a view without this worker", now_ns);
     return 0;
@@ -876,8 +950,7 @@ int membership_receive(struct membership *membership, const struct membership_id
     case MEMBERSHIP_COMMIT:
         peer->signed_view = message->view;
         memcpy(peer->signed_digest, message->digest, sizeof peer->signed_digest);
-        take_view_if_all_signed(membership, now_ns);
-        return 0;
+        return take_view_if_all_signed(membership, now_ns, err);
     case MEMBERSHIP_HOLD:
         return receive_hold(membership, peer, message, now_ns, err);
     }
@@ -945,10 +1018,10 @@ struct membership_view membership_view(const struct membership *membership)
 struct membership_wait membership_waits_for(const struct membership *membership)
 {
     struct membership_wait wait = {.have = reachable(membership),
-                                   .want = membership->kept.vow.view > 0 || membership->live
+                                   .want = membership->kept.vow.held.view > 0 || membership->live
                                                ? membership->options.least
                                                : membership->options.first,
-                                   .last_view = membership->kept.vow.view};
+                                   .last_view = last_signed(&membership->kept.vow)};
     if (membership->condition == TALKING && membership->concluded &&
         membership->outcome.verdict == OUTCOME_NO_QUORUM) {
         wait.quorum = true;

@@ -9,8 +9,10 @@
  *
  *   - One list a number: a worker signs at most once under a number, and never under one below what it
  *     proposed or signed before. What it signed is saved first (save_vow), so that a restart does not forget.
- *   - Quorum: the signers of a view must hold more than half of the slots of the last view that any of them
- *     signed, or exactly half of them with the first one's among them. So two halves never both go on.
+ *   - Quorum: the signers of a view must be more than half of the slots, or exactly half with the first one's
+ *     among them, of the last view that any of them knows to have held, and of each one that was signed since
+ *     and may have come to hold (Yeger Lotem, Keidar, Dolev: Dynamic voting for consistent primary
+ * components, PODC 1997). So two halves never both go on.
  *   - Leaving: a worker that leaves signs the view that it is not in any more (a witness): it is no loss.
  *   - Clique: workers that cannot reach each other do not get into one view, decided by one rule for all.
  *   - Lineage: two groups that formed their first views apart have different lineages. Where they meet, the
@@ -29,7 +31,8 @@
 #include <stdint.h>
 
 #define MEMBERSHIP_MAX_WORKERS   1024
-#define MEMBERSHIP_MAX_PLACES    2048 /* slots remembered in a vow: present ones and lost ones */
+#define MEMBERSHIP_MAX_PLACES    2048 /* slots in a ballot: present ones and lost ones */
+#define MEMBERSHIP_MAX_ATTEMPTS  4    /* with more in doubt a worker signs nothing */
 #define MEMBERSHIP_ID_BYTES      16
 #define MEMBERSHIP_SLOT_BYTES    16
 #define MEMBERSHIP_LINEAGE_BYTES 16
@@ -55,18 +58,33 @@ struct membership_worker {
     uint16_t port;
 };
 
-struct membership_place {
-    struct membership_slot slot;
-    bool present; /* in the view; else lost before, and it may come back to this place */
+enum membership_part {
+    MEMBERSHIP_ABSENT,  /* lost before; it may come back to this place */
+    MEMBERSHIP_PRESENT, /* in the view */
+    MEMBERSHIP_WITNESS, /* leaves with this view, and signs it */
 };
 
-/* What a worker signed last, and must not forget. */
-struct membership_vow {
-    uint64_t view; /* 0: nothing yet */
+struct membership_place {
+    struct membership_slot slot;
+    enum membership_part part;
+};
+
+/* A view as it was signed. */
+struct membership_ballot {
+    uint64_t view; /* 0: none */
     uint8_t
         lineage[MEMBERSHIP_LINEAGE_BYTES]; /* of the first view's digest; the same in all that follow it */
+    uint8_t digest[MST_SHA256_BYTES];
     size_t count;
     const struct membership_place *places; /* in rank order; borrowed */
+};
+
+/* What a worker must not forget. */
+struct membership_vow {
+    struct membership_ballot held; /* the last view that it knows to have held */
+    /* What it signed since, as far as that may have come to hold somewhere. */
+    size_t count;
+    struct membership_ballot attempts[MEMBERSHIP_MAX_ATTEMPTS];
 };
 
 enum membership_kind { MEMBERSHIP_PROPOSE = 1, MEMBERSHIP_COMMIT = 2, MEMBERSHIP_HOLD = 3 };
@@ -85,8 +103,9 @@ struct membership_message {
     /* COMMIT: what is signed, membership_digest() */
     uint8_t digest[MST_SHA256_BYTES];
 
-    /* HOLD: a running worker's answer to one that is not in its view; vow.lineage, step and size tell which
-     * of two views the other yields to */
+    /* HOLD: a running worker's answer to one that is not in its view. This, view, and step tell which of two
+     * views the other yields to. */
+    uint8_t lineage[MEMBERSHIP_LINEAGE_BYTES];
     uint64_t size; /* workers in it */
 };
 

@@ -21,13 +21,18 @@ struct choice {
     bool *in; /* owned, as the next two: who is chosen */
     enum part *parts;
     size_t *places; /* of each one's slot in *order */
-    const struct membership_vow *top,
-        *order; /* the furthest vow; the one that gives the order. NULL: none yet */
+
+    /* The last view known to have held, and what may have come to hold since; the one of these that gives the
+     * order and the lineage. NULL and none: nothing was ever signed. */
+    const struct membership_ballot *base, *order;
+    const struct membership_ballot *doubts[MEMBERSHIP_MAX_ATTEMPTS];
+    size_t doubt_count;
+    bool too_many_doubts;
 
     enum outcome_verdict verdict;
     size_t have, want;
     size_t members, signers;
-    size_t holders; /* members that signed the furthest view */
+    size_t holders; /* members that know the last view */
 };
 
 static void choice_release(struct choice *choice)
@@ -56,11 +61,11 @@ static bool slot_equal(const struct membership_slot *a, const struct membership_
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-static size_t present_places(const struct membership_vow *vow)
+static size_t present_places(const struct membership_ballot *ballot)
 {
     size_t present = 0;
-    for (size_t p = 0; p < vow->count; p++)
-        present += vow->places[p].present;
+    for (size_t p = 0; p < ballot->count; p++)
+        present += ballot->places[p].part == MEMBERSHIP_PRESENT;
     return present;
 }
 
@@ -68,57 +73,102 @@ static size_t present_places(const struct membership_vow *vow)
  * always an answer. */
 static bool is_further(const struct outcome_proposal *a, const struct outcome_proposal *b)
 {
-    if (a->vow.view != b->vow.view)
-        return a->vow.view > b->vow.view;
+    const struct membership_ballot *held_a = &a->vow->held, *held_b = &b->vow->held;
+    if (held_a->view != held_b->view)
+        return held_a->view > held_b->view;
     if (a->step != b->step)
         return a->step > b->step;
-    const size_t size_a = present_places(&a->vow), size_b = present_places(&b->vow);
+    const size_t size_a = present_places(held_a), size_b = present_places(held_b);
     if (size_a != size_b)
         return size_a > size_b;
-    return memcmp(a->vow.lineage, b->vow.lineage, sizeof a->vow.lineage) < 0;
+    return memcmp(held_a->lineage, held_b->lineage, sizeof held_a->lineage) < 0;
 }
 
-static bool same_lineage(const struct membership_vow *a, const struct membership_vow *b)
+static bool same_lineage(const struct membership_ballot *a, const struct membership_ballot *b)
 {
     return FAULT(LINEAGE_DROPPED) || memcmp(a->lineage, b->lineage, sizeof a->lineage) == 0;
 }
 
-static int compare_vows(const struct membership_vow *a, const struct membership_vow *b)
+static bool same_ballot(const struct membership_ballot *a, const struct membership_ballot *b)
 {
-    if (a->count != b->count)
-        return a->count < b->count ? -1 : 1;
-    for (size_t p = 0; p < a->count; p++) {
-        const int order = memcmp(a->places[p].slot.bytes, b->places[p].slot.bytes, MEMBERSHIP_SLOT_BYTES);
-        if (order != 0)
-            return order;
-        if (a->places[p].present != b->places[p].present)
-            return a->places[p].present ? -1 : 1;
-    }
-    return 0;
+    return a->view == b->view && memcmp(a->digest, b->digest, sizeof a->digest) == 0;
 }
 
-/* A list signed last under the highest number by one of the chosen. Usually there is one; where an agreement
- * was cut off half-way there may be several, and a view must have the quorum of each. */
-static bool is_signed_last(const struct choice *choice, size_t i)
-{
-    const struct membership_vow *vow = &choice->proposals[i].vow;
-    return choice->in[i] && choice->top && vow->view == choice->top->view && same_lineage(vow, choice->top);
-}
-
-static void find_vows(struct choice *choice)
+static const struct membership_ballot *find_base(const struct choice *choice)
 {
     const struct outcome_proposal *furthest = NULL;
     for (size_t i = 0; i < choice->count; i++) {
         const struct outcome_proposal *proposal = &choice->proposals[i];
-        if (choice->in[i] && proposal->vow.view > 0 && (!furthest || is_further(proposal, furthest)))
+        if (choice->in[i] && proposal->vow->held.view > 0 && (!furthest || is_further(proposal, furthest)))
             furthest = proposal;
     }
-    choice->top = furthest ? &furthest->vow : NULL;
-    choice->order = NULL;
+    return furthest ? &furthest->vow->held : NULL;
+}
+
+/* Has this worker signed it, or does it know a later view of the same job? */
+static bool has_signed(const struct membership_vow *vow, const struct membership_ballot *attempt)
+{
+    for (size_t a = 0; a < vow->count; a++)
+        if (same_ballot(&vow->attempts[a], attempt))
+            return true;
+    return vow->held.view >= attempt->view;
+}
+
+/* Whoever has a vow of the lineage has not forgotten what it signed. A worker without one may have lost its
+ * disk, and proves nothing. */
+static bool is_witness_to(const struct membership_vow *vow, const struct membership_ballot *attempt)
+{
+    bool knows = vow->held.view > 0 && same_lineage(&vow->held, attempt);
+    for (size_t a = 0; a < vow->count; a++)
+        knows = knows || same_lineage(&vow->attempts[a], attempt);
+    return knows;
+}
+
+/* An attempt can never have come to hold, nor ever will, when one whose signature it needed is here without
+ * having signed it: it has proposed a higher number since. */
+static bool is_dead(const struct choice *choice, const struct membership_ballot *attempt)
+{
     for (size_t i = 0; i < choice->count; i++) {
-        const struct membership_vow *vow = &choice->proposals[i].vow;
-        if (is_signed_last(choice, i) && (!choice->order || compare_vows(vow, choice->order) < 0))
-            choice->order = vow;
+        const struct outcome_proposal *proposal = &choice->proposals[i];
+        if (!choice->in[i] || has_signed(proposal->vow, attempt) || !is_witness_to(proposal->vow, attempt))
+            continue;
+        for (size_t p = 0; p < attempt->count; p++)
+            if (attempt->places[p].part != MEMBERSHIP_ABSENT &&
+                slot_equal(&attempt->places[p].slot, &proposal->worker.slot))
+                return true;
+    }
+    return false;
+}
+
+static void add_doubt(struct choice *choice, const struct membership_ballot *attempt)
+{
+    if (choice->base && (attempt->view <= choice->base->view || !same_lineage(attempt, choice->base)))
+        return;
+    for (size_t d = 0; d < choice->doubt_count; d++)
+        if (same_ballot(choice->doubts[d], attempt))
+            return;
+    if (is_dead(choice, attempt))
+        return;
+    if (choice->doubt_count == MEMBERSHIP_MAX_ATTEMPTS)
+        choice->too_many_doubts = true;
+    else
+        choice->doubts[choice->doubt_count++] = attempt;
+}
+
+static void find_ballots(struct choice *choice)
+{
+    choice->base = find_base(choice);
+    choice->doubt_count = 0;
+    choice->too_many_doubts = false;
+    for (size_t i = 0; i < choice->count; i++)
+        for (size_t a = 0; choice->in[i] && a < choice->proposals[i].vow->count; a++)
+            add_doubt(choice, &choice->proposals[i].vow->attempts[a]);
+    choice->order = choice->base;
+    for (size_t d = 0; !choice->base && d < choice->doubt_count; d++) {
+        const struct membership_ballot *doubt = choice->doubts[d], *order = choice->order;
+        if (!order || doubt->view > order->view ||
+            (doubt->view == order->view && memcmp(doubt->digest, order->digest, sizeof doubt->digest) < 0))
+            choice->order = doubt;
     }
 }
 
@@ -149,8 +199,9 @@ static enum part part_of(const struct choice *choice, size_t i)
         return is_outranked(choice, i) ? PART_NONE : PART_MEMBER;
     /* Only who is in has anything to take leave of. */
     const size_t place = choice->places[i];
-    const bool is_in = choice->order && place < choice->order->count &&
-                       choice->order->places[place].present && same_lineage(&proposal->vow, choice->top);
+    const bool is_in = choice->base && place < choice->base->count &&
+                       choice->base->places[place].part == MEMBERSHIP_PRESENT &&
+                       same_lineage(&proposal->vow->held, choice->base);
     return is_in ? PART_WITNESS : PART_NONE;
 }
 
@@ -179,7 +230,7 @@ static void cut(struct choice *choice)
     }
 }
 
-static size_t place_of(const struct membership_vow *order, const struct membership_slot *slot)
+static size_t place_of(const struct membership_ballot *order, const struct membership_slot *slot)
 {
     size_t p = 0;
     while (order && p < order->count && !slot_equal(&order->places[p].slot, slot))
@@ -199,7 +250,8 @@ static void share_out(struct choice *choice)
     }
     cut(choice);
     for (size_t i = 0; i < choice->count; i++)
-        choice->holders += choice->parts[i] == PART_MEMBER && is_signed_last(choice, i);
+        choice->holders += choice->parts[i] == PART_MEMBER && choice->base &&
+                           same_ballot(&choice->proposals[i].vow->held, choice->base);
 }
 
 /* ---- what comes of it ---- */
@@ -212,21 +264,21 @@ static bool signs_for(const struct choice *choice, const struct membership_slot 
     return false;
 }
 
-/* Do the signers hold the quorum of the view that this vow is of? */
-static bool has_quorum(struct choice *choice, const struct membership_vow *vow)
+/* Are the signers a quorum of this ballot's slots? */
+static bool has_quorum(struct choice *choice, const struct membership_ballot *ballot)
 {
     size_t have = 0, slots = 0;
     bool has_first = false;
-    for (size_t p = 0; p < vow->count; p++) {
-        if (!vow->places[p].present)
+    for (size_t p = 0; p < ballot->count; p++) {
+        if (ballot->places[p].part != MEMBERSHIP_PRESENT)
             continue;
-        const bool signs = signs_for(choice, &vow->places[p].slot);
+        const bool signs = signs_for(choice, &ballot->places[p].slot);
         has_first = has_first || (signs && slots == 0);
         have += signs;
         slots++;
     }
     choice->have = have;
-    choice->want = 2 * have == slots ? slots / 2 + 1 : slots - (slots - 1) / 2;
+    choice->want = slots / 2 + 1;
     if (FAULT(QUORUM_OFF_BY_ONE))
         have++;
     return choice->rules->allow_minority || 2 * have > slots ||
@@ -235,23 +287,19 @@ static bool has_quorum(struct choice *choice, const struct membership_vow *vow)
 
 static bool has_every_quorum(struct choice *choice)
 {
-    const struct membership_vow *checked = NULL;
-    for (size_t i = 0; i < choice->count; i++) {
-        const struct membership_vow *vow = &choice->proposals[i].vow;
-        if (!is_signed_last(choice, i) || (checked && compare_vows(vow, checked) == 0))
-            continue; /* as a rule they are all the same */
-        if (!has_quorum(choice, vow))
+    if (choice->too_many_doubts || (choice->base && !has_quorum(choice, choice->base)))
+        return false;
+    for (size_t d = 0; d < choice->doubt_count; d++)
+        if (!has_quorum(choice, choice->doubts[d]))
             return false;
-        checked = vow;
-    }
     return true;
 }
 
 static void judge(struct choice *choice)
 {
-    find_vows(choice);
+    find_ballots(choice);
     share_out(choice);
-    const size_t least = choice->top ? choice->rules->least : choice->rules->first;
+    const size_t least = choice->order ? choice->rules->least : choice->rules->first;
     if (choice->members == 0) {
         choice->verdict = OUTCOME_ALL_LEAVE;
     } else if (!has_every_quorum(choice)) {
@@ -270,11 +318,11 @@ static void judge(struct choice *choice)
 static bool is_better(const struct choice *a, const struct choice *b)
 {
     const bool view_a = a->verdict == OUTCOME_VIEW, view_b = b->verdict == OUTCOME_VIEW;
-    const uint64_t top_a = a->top ? a->top->view : 0, top_b = b->top ? b->top->view : 0;
+    const uint64_t base_a = a->base ? a->base->view : 0, base_b = b->base ? b->base->view : 0;
     if (view_a != view_b)
         return view_a;
-    if (top_a != top_b)
-        return top_a > top_b;
+    if (base_a != base_b)
+        return base_a > base_b;
     if (a->holders != b->holders)
         return a->holders > b->holders;
     if (a->members != b->members)
@@ -323,7 +371,7 @@ static void order_members(const struct choice *choice, size_t *ret_ranks)
 /* A state counts only in the lineage that it was made in. */
 static uint64_t step_of(const struct choice *choice, const struct outcome_proposal *proposal)
 {
-    return !choice->top || same_lineage(&proposal->vow, choice->top) ? proposal->step : 0;
+    return !choice->base || same_lineage(&proposal->vow->held, choice->base) ? proposal->step : 0;
 }
 
 static void fill_signers(const struct choice *choice, const size_t *ranks, struct outcome *outcome)
@@ -348,23 +396,28 @@ static bool is_witness_slot(const struct choice *choice, const struct membership
     return false;
 }
 
-/* The order for the next time: the places that there were, without those that took their leave, and the
- * newcomers behind. */
+/* The order for the next time: the places that there were, and the newcomers behind. Those that take their
+ * leave stand in the list for the last time, as they sign it. */
 static void fill_places(const struct choice *choice, struct outcome *outcome)
 {
     size_t member = 0, next = 0;
     for (size_t p = 0; choice->order && p < choice->order->count; p++) {
-        const struct membership_slot *slot = &choice->order->places[p].slot;
-        const bool present =
-            member < outcome->count && slot_equal(&outcome->members[member].worker.slot, slot);
-        member += present;
+        const struct membership_place *before = &choice->order->places[p];
+        enum membership_part part = MEMBERSHIP_ABSENT;
+        if (member < outcome->count && slot_equal(&outcome->members[member].worker.slot, &before->slot))
+            part = MEMBERSHIP_PRESENT;
+        else if (is_witness_slot(choice, &before->slot))
+            part = MEMBERSHIP_WITNESS;
+        member += part == MEMBERSHIP_PRESENT;
         const size_t needed = next + 1 + (outcome->count - member);
-        if (present || (!is_witness_slot(choice, slot) && needed <= MEMBERSHIP_MAX_PLACES))
-            outcome->places[next++] = (struct membership_place){.slot = *slot, .present = present};
+        if (part == MEMBERSHIP_ABSENT &&
+            (before->part == MEMBERSHIP_WITNESS || needed > MEMBERSHIP_MAX_PLACES))
+            continue; /* gone for good, or no room to remember it */
+        outcome->places[next++] = (struct membership_place){.slot = before->slot, .part = part};
     }
     for (; member < outcome->count; member++)
-        outcome->places[next++] =
-            (struct membership_place){.slot = outcome->members[member].worker.slot, .present = true};
+        outcome->places[next++] = (struct membership_place){.slot = outcome->members[member].worker.slot,
+                                                            .part = MEMBERSHIP_PRESENT};
     outcome->place_count = next;
 }
 
@@ -395,7 +448,7 @@ static int digest(uint64_t view, struct outcome *outcome, struct mst_error *err)
     for (size_t p = 0; r == 0 && p < outcome->place_count; p++) {
         uint8_t place[MEMBERSHIP_SLOT_BYTES + 1];
         memcpy(place, outcome->places[p].slot.bytes, MEMBERSHIP_SLOT_BYTES);
-        place[MEMBERSHIP_SLOT_BYTES] = outcome->places[p].present;
+        place[MEMBERSHIP_SLOT_BYTES] = (uint8_t)outcome->places[p].part;
         r = mst_sha256_update(&sha, place, sizeof place, err);
     }
     return r < 0 ? r : mst_sha256_finish(&sha, outcome->digest, err);
@@ -415,13 +468,23 @@ static int make_view(uint64_t view, const struct choice *choice, struct outcome 
     fill_signers(choice, ranks, outcome);
     fill_places(choice, outcome);
     int r = 0;
-    if (choice->top) {
-        memcpy(outcome->lineage, choice->top->lineage, sizeof outcome->lineage);
+    if (choice->order) {
+        memcpy(outcome->lineage, choice->order->lineage, sizeof outcome->lineage);
     } else {
         r = digest(view, outcome, err);
         memcpy(outcome->lineage, outcome->digest, sizeof outcome->lineage);
     }
     return r < 0 ? r : digest(view, outcome, err);
+}
+
+/* What a signer must keep besides the view itself: pointers into the proposals. */
+static void tell_ballots(const struct choice *choice, struct outcome *outcome)
+{
+    if (choice->base)
+        outcome->base = *choice->base;
+    for (size_t d = 0; d < choice->doubt_count; d++)
+        outcome->doubts[d] = *choice->doubts[d];
+    outcome->doubt_count = choice->doubt_count;
 }
 
 void outcome_release(struct outcome *outcome)
@@ -471,7 +534,8 @@ int outcome_compute(uint64_t view, const struct outcome_proposal *proposals, siz
     struct outcome outcome = {.verdict = best->verdict,
                               .have = best->have,
                               .want = best->want,
-                              .last_view = best->top ? best->top->view : 0};
+                              .last_view = best->order ? best->order->view : 0};
+    tell_ballots(best, &outcome);
     if (best->verdict == OUTCOME_VIEW)
         r = make_view(view, best, &outcome, err);
     if (r < 0) {

@@ -9,7 +9,7 @@ struct outcome_proposal {
     struct membership_worker worker;
     bool leaving;
     uint64_t step;
-    struct membership_vow vow;             /* borrowed, as `reach` */
+    const struct membership_vow *vow;      /* borrowed, as `reach` */
     const struct membership_worker *reach; /* in ascending order of ids */
     size_t reach_count;
 };
@@ -29,7 +29,10 @@ enum outcome_verdict {
 struct outcome {
     enum outcome_verdict verdict;
     size_t have, want;
-    uint64_t last_view; /* the highest number that one of the chosen ones signed; 0: none */
+    uint64_t last_view; /* that the chosen ones follow; 0: none */
+    /* The same, with what may have come to hold since; places are borrowed from the proposals. */
+    struct membership_ballot base, doubts[MEMBERSHIP_MAX_ATTEMPTS];
+    size_t doubt_count;
 
     /* OUTCOME_VIEW only */
     uint8_t lineage[MEMBERSHIP_LINEAGE_BYTES];

@@ -38,25 +38,73 @@ static int get_hex(const cJSON *json, const char *key, const char *path, uint8_t
     return r;
 }
 
-static int read_places(const cJSON *list, const char *path, size_t *ret_count,
-                       struct membership_place **ret_places, struct mst_error *err)
+static const char *const part_names[] = {
+    [MEMBERSHIP_ABSENT] = "absent", [MEMBERSHIP_PRESENT] = "present", [MEMBERSHIP_WITNESS] = "witness"};
+
+static int read_place(const cJSON *json, const char *path, struct membership_place *place,
+                      struct mst_error *err)
 {
-    const int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : -1;
-    if (count < 1 || count > MEMBERSHIP_MAX_PLACES)
+    const char *part;
+    int r = get_hex(json, "slot", path, place->slot.bytes, MEMBERSHIP_SLOT_BYTES, err);
+    if (r == 0)
+        r = mst_json_get_string(json, "part", path, &part, err);
+    if (r < 0)
+        return r;
+    for (size_t p = 0; p < MST_ARRAY_COUNT(part_names); p++) {
+        if (strcmp(part, part_names[p]) != 0)
+            continue;
+        place->part = (enum membership_part)p;
+        return 0;
+    }
+    return mst_error_set(err, -EBADMSG, "%s: key 'part' is '%.64s'", path, part);
+}
+
+static size_t count_places(const cJSON *ballot)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(ballot, "places");
+    return cJSON_IsArray(list) ? (size_t)cJSON_GetArraySize(list) : 0;
+}
+
+/* Places go to `*next`, which is moved on. */
+static int read_ballot(const cJSON *json, const char *path, struct membership_place **next,
+                       struct membership_ballot *ballot, struct mst_error *err)
+{
+    ballot->count = count_places(json);
+    ballot->places = *next;
+    if (ballot->count < 1 || ballot->count > MEMBERSHIP_MAX_PLACES)
         return mst_error_set(err, -EBADMSG, "%s: key 'places' is not a list of 1 to %d", path,
                              MEMBERSHIP_MAX_PLACES);
-    mst_cleanup(mst_freep) struct membership_place *places = calloc((size_t)count, sizeof *places);
+    int r = mst_json_get_u64(json, "view", 1, VIEW_MAX, path, &ballot->view, err);
+    if (r == 0)
+        r = get_hex(json, "lineage", path, ballot->lineage, sizeof ballot->lineage, err);
+    if (r == 0)
+        r = get_hex(json, "digest", path, ballot->digest, sizeof ballot->digest, err);
+    const cJSON *place = cJSON_GetObjectItemCaseSensitive(json, "places")->child;
+    for (; r == 0 && place; place = place->next)
+        r = read_place(place, path, (*next)++, err);
+    return r;
+}
+
+static int read_vow(const cJSON *json, const char *path, struct membership_vow *vow,
+                    struct membership_place **ret_places, struct mst_error *err)
+{
+    const cJSON *held = cJSON_GetObjectItemCaseSensitive(json, "held");
+    const cJSON *attempts = cJSON_GetObjectItemCaseSensitive(json, "attempts"), *attempt;
+    if (!cJSON_IsArray(attempts) || cJSON_GetArraySize(attempts) > MEMBERSHIP_MAX_ATTEMPTS)
+        return mst_error_set(err, -EBADMSG, "%s: key 'attempts' is not a list of at most %d", path,
+                             MEMBERSHIP_MAX_ATTEMPTS);
+    size_t count = count_places(held) + 1;
+    cJSON_ArrayForEach(attempt, attempts) count += count_places(attempt);
+    mst_cleanup(mst_freep) struct membership_place *places = calloc(count, sizeof *places);
+    struct membership_place *next = places;
     if (!places)
         return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
-    size_t next = 0;
-    for (const cJSON *item = list->child; item; item = item->next, next++) {
-        const int r = get_hex(item, "slot", path, places[next].slot.bytes, MEMBERSHIP_SLOT_BYTES, err);
-        if (r < 0)
-            return r;
-        places[next].present = mst_json_bool_or(item, "present", false);
-    }
+    int r = cJSON_IsObject(held) ? read_ballot(held, path, &next, &vow->held, err) : 0;
+    for (attempt = attempts->child; r == 0 && attempt; attempt = attempt->next)
+        r = read_ballot(attempt, path, &next, &vow->attempts[vow->count++], err);
+    if (r < 0)
+        return r;
     *ret_places = places;
-    *ret_count = (size_t)count;
     places = NULL;
     return 0;
 }
@@ -92,28 +140,45 @@ int vow_read(const char *folder, const uint8_t job[static MST_SHA256_BYTES], str
     if (r == 0 && memcmp(whose, job, sizeof whose) != 0)
         return 0;
     if (r == 0)
-        r = mst_json_get_u64(json, "view", 1, VIEW_MAX, path, &vow.view, err);
-    if (r == 0)
-        r = get_hex(json, "lineage", path, vow.lineage, sizeof vow.lineage, err);
-    if (r == 0)
-        r = read_places(cJSON_GetObjectItemCaseSensitive(json, "places"), path, &vow.count, ret_places, err);
+        r = read_vow(json, path, &vow, ret_places, err);
     if (r < 0)
         return r;
-    vow.places = *ret_places;
     *ret_vow = vow;
     return 1;
 }
 
-static int append_places(struct mst_buf *text, const struct membership_vow *vow)
+static int append_ballot(struct mst_buf *text, const struct membership_ballot *ballot)
 {
-    int r = 0;
-    for (size_t p = 0; r == 0 && p < vow->count; p++) {
+    char lineage[2 * MEMBERSHIP_LINEAGE_BYTES + 1], digest[MST_SHA256_HEX_BYTES];
+    mst_hex(ballot->lineage, sizeof ballot->lineage, lineage);
+    mst_hex(ballot->digest, sizeof ballot->digest, digest);
+    int r = mst_buf_printf(
+        text, "{\"view\": %" PRIu64 ", \"lineage\": \"%s\",\n  \"digest\": \"%s\",\n  \"places\": [",
+        ballot->view, lineage, digest);
+    for (size_t p = 0; r == 0 && p < ballot->count; p++) {
         char slot[2 * MEMBERSHIP_SLOT_BYTES + 1];
-        mst_hex(vow->places[p].slot.bytes, MEMBERSHIP_SLOT_BYTES, slot);
-        r = mst_buf_printf(text, "%s\n  {\"slot\": \"%s\", \"present\": %s}", p > 0 ? "," : "", slot,
-                           vow->places[p].present ? "true" : "false");
+        mst_hex(ballot->places[p].slot.bytes, MEMBERSHIP_SLOT_BYTES, slot);
+        r = mst_buf_printf(text, "%s\n   {\"slot\": \"%s\", \"part\": \"%s\"}", p > 0 ? "," : "", slot,
+                           part_names[ballot->places[p].part]);
     }
-    return r;
+    return r < 0 ? r : mst_buf_append_text(text, "]}");
+}
+
+static int append_vow(struct mst_buf *text, const uint8_t *job, const struct membership_vow *vow)
+{
+    char job_hex[MST_SHA256_HEX_BYTES];
+    mst_hex(job, MST_SHA256_BYTES, job_hex);
+    int r = mst_buf_printf(text, "{\"format\": %d, \"job\": \"%s\",\n \"held\": ", VOW_FORMAT, job_hex);
+    if (r == 0)
+        r = vow->held.view > 0 ? append_ballot(text, &vow->held) : mst_buf_append_text(text, "null");
+    if (r == 0)
+        r = mst_buf_append_text(text, ",\n \"attempts\": [");
+    for (size_t a = 0; r == 0 && a < vow->count; a++) {
+        r = a > 0 ? mst_buf_append_text(text, ",\n ") : 0;
+        if (r == 0)
+            r = append_ballot(text, &vow->attempts[a]);
+    }
+    return r < 0 ? r : mst_buf_append_text(text, "]}\n");
 }
 
 int vow_write(const char *folder, const uint8_t job[static MST_SHA256_BYTES],
@@ -121,22 +186,11 @@ int vow_write(const char *folder, const uint8_t job[static MST_SHA256_BYTES],
 {
     mst_cleanup(mst_freep) char *path = mst_path_join(folder, VOW_FILE_NAME);
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(VOW_FILE_MAX_BYTES);
-    char job_hex[MST_SHA256_HEX_BYTES], lineage[2 * MEMBERSHIP_LINEAGE_BYTES + 1];
-    mst_hex(job, MST_SHA256_BYTES, job_hex);
-    mst_hex(vow->lineage, sizeof vow->lineage, lineage);
-    int r = mst_buf_printf(&text,
-                           "{\"format\": %d, \"job\": \"%s\",\n \"view\": %" PRIu64
-                           ", \"lineage\": \"%s\",\n \"places\": [",
-                           VOW_FORMAT, job_hex, vow->view, lineage);
-    if (r == 0)
-        r = append_places(&text, vow);
-    if (r == 0)
-        r = mst_buf_append_text(&text, "]}\n");
+    int r = append_vow(&text, job, vow);
     if (!path || r < 0)
-        return mst_error_set(err, r < 0 ? r : -ENOMEM, "write the vow of view %" PRIu64 ": no memory",
-                             vow->view);
+        return mst_error_set(err, r < 0 ? r : -ENOMEM, "write the vow: no memory");
     r = mst_file_write_atomic(path, mst_buf_text(&text), text.count, VOW_MODE, err);
-    return r < 0 ? mst_error_wrap(err, r, "keep what view %" PRIu64 " was signed as", vow->view) : 0;
+    return r < 0 ? mst_error_wrap(err, r, "keep what was signed") : 0;
 }
 
 int vow_remove(const char *folder, struct mst_error *err)
