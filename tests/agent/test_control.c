@@ -2,16 +2,22 @@
 #include "control.h"
 #include "test.h"
 
-#define WORKER_BYTES (MEMBERSHIP_ID_BYTES + 4 + 2)
+#define WORKER_BYTES (MEMBERSHIP_ID_BYTES + MEMBERSHIP_SLOT_BYTES + 4 + 2)
+#define PLACE_BYTES  (MEMBERSHIP_SLOT_BYTES + 1)
+#define BALLOT_BYTES (8 + MEMBERSHIP_LINEAGE_BYTES + MST_SHA256_BYTES + 2) /* without places */
 
 /* One of each kind of payload, filled with bytes that differ. */
-enum kind { HEARTBEAT, PROPOSE, COMMIT, TEXT, DONE, FILE_BEGIN, KINDS };
+enum kind { HEARTBEAT, PROPOSE, COMMIT, HOLD, TEXT, DONE, FILE_BEGIN, KINDS };
+
+static enum control_type frame_type(enum kind kind)
+{
+    return kind == PROPOSE ? CONTROL_PROPOSE : kind == COMMIT ? CONTROL_COMMIT : CONTROL_HOLD;
+}
 
 static int unpack(enum kind kind, const uint8_t *payload, size_t count, struct mst_error *err)
 {
     struct control_heartbeat heartbeat;
-    struct membership_message message;
-    struct membership_worker *workers = NULL;
+    struct control_membership membership = {0};
     struct control_done done;
     struct control_file file;
     uint64_t view;
@@ -22,13 +28,15 @@ static int unpack(enum kind kind, const uint8_t *payload, size_t count, struct m
         return control_unpack_heartbeat(payload, count, &heartbeat, err);
     case PROPOSE:
     case COMMIT:
-        r = control_unpack_membership(kind == PROPOSE ? CONTROL_PROPOSE : CONTROL_COMMIT, payload, count,
-                                      &message, &workers, err);
+    case HOLD:
+        r = control_unpack_membership(frame_type(kind), payload, count, &membership, err);
         if (r == 0)
-            assert_true(message.count <= MEMBERSHIP_MAX_WORKERS && message.workers == workers);
+            assert_true(membership.message.count <= MEMBERSHIP_MAX_WORKERS &&
+                        membership.message.vow.count <= MEMBERSHIP_MAX_ATTEMPTS &&
+                        membership.message.workers == membership.workers);
         else
-            assert_null(workers);
-        free(workers);
+            assert_null(membership.workers);
+        control_membership_release(&membership);
         return r;
     case TEXT:
         r = control_unpack_text(payload, count, &view, text, err);
@@ -52,17 +60,51 @@ static void fill(void *bytes, size_t count, uint8_t first)
         ((uint8_t *)bytes)[i] = (uint8_t)(first + i);
 }
 
+/* A membership message with something in every field. Lives as long as the test. */
+static struct membership_message a_message(enum kind kind)
+{
+    static struct membership_worker workers[3];
+    static struct membership_place places[4];
+    struct membership_message message = {.view = 0x0102030405060708ULL};
+    fill(workers, sizeof workers, 1);
+    for (size_t p = 0; p < MST_ARRAY_COUNT(places); p++) {
+        fill(places[p].slot.bytes, sizeof places[p].slot.bytes, (uint8_t)(40 + p));
+        places[p].part = (enum membership_part)(p % 3);
+    }
+    fill(message.digest, sizeof message.digest, kind == COMMIT ? 100 : 0);
+    switch (kind) {
+    case PROPOSE:
+        message.kind = MEMBERSHIP_PROPOSE;
+        message.leaving = true;
+        message.step = 77;
+        message.count = 3;
+        message.workers = workers;
+        message.vow.held = (struct membership_ballot){.view = 5, .count = 4, .places = places};
+        message.vow.count = 2;
+        message.vow.attempts[0] = (struct membership_ballot){.view = 6, .count = 2, .places = places};
+        message.vow.attempts[1] = (struct membership_ballot){.view = 7, .count = 0, .places = places};
+        fill(message.vow.held.digest, MST_SHA256_BYTES, 11);
+        fill(message.vow.attempts[0].lineage, MEMBERSHIP_LINEAGE_BYTES, 12);
+        break;
+    case COMMIT:
+        message.kind = MEMBERSHIP_COMMIT;
+        break;
+    default:
+        message.kind = MEMBERSHIP_HOLD;
+        message.step = 78;
+        message.size = 3;
+        fill(message.lineage, sizeof message.lineage, 13);
+    }
+    return message;
+}
+
 static void pack(enum kind kind, struct mst_buf *payload)
 {
-    struct membership_worker workers[3];
-    struct membership_message message = {.view = 0x0102030405060708ULL, .count = 3, .workers = workers};
+    const struct membership_message message = a_message(kind);
     struct control_done done = {.view = 3, .step = 4};
     struct control_file file = {.name = "model.safetensors", .bytes = 5};
-    fill(workers, sizeof workers, 1);
-    fill(message.digest, sizeof message.digest, 100);
     fill(done.digest, sizeof done.digest, 50);
     fill(file.sha256, sizeof file.sha256, 60);
-    message.kind = kind == PROPOSE ? MEMBERSHIP_PROPOSE : MEMBERSHIP_COMMIT;
     int r = 0;
     switch (kind) {
     case HEARTBEAT:
@@ -70,6 +112,7 @@ static void pack(enum kind kind, struct mst_buf *payload)
         break;
     case PROPOSE:
     case COMMIT:
+    case HOLD:
         r = control_pack_membership(payload, &message);
         break;
     case TEXT:
@@ -96,30 +139,6 @@ static void what_is_packed_comes_out_again(void **state)
     assert_int_equal(heartbeat.view, 1);
     assert_int_equal(heartbeat.step, 2);
 
-    for (int proposal = 0; proposal < 2; proposal++) {
-        struct membership_message message;
-        struct membership_worker *workers = NULL, expected[3];
-        uint8_t digest[MST_SHA256_BYTES];
-        fill(expected, sizeof expected, 1);
-        fill(digest, sizeof digest, 100);
-        mst_buf_clear(&payload);
-        pack(proposal ? PROPOSE : COMMIT, &payload);
-        assert_int_equal(control_unpack_membership(proposal ? CONTROL_PROPOSE : CONTROL_COMMIT,
-                                                   (const uint8_t *)payload.bytes, payload.count, &message,
-                                                   &workers, NULL),
-                         0);
-        assert_int_equal(message.kind, proposal ? MEMBERSHIP_PROPOSE : MEMBERSHIP_COMMIT);
-        assert_int_equal(message.view, 0x0102030405060708ULL);
-        assert_memory_equal(message.digest, digest, sizeof digest);
-        assert_int_equal(message.count, proposal ? 3 : 0);
-        for (size_t w = 0; w < message.count; w++) {
-            assert_true(membership_id_equal(&workers[w].id, &expected[w].id));
-            assert_int_equal(workers[w].ipv4, expected[w].ipv4);
-            assert_int_equal(workers[w].port, expected[w].port);
-        }
-        free(workers);
-    }
-
     struct control_done done;
     mst_buf_clear(&payload);
     pack(DONE, &payload);
@@ -144,6 +163,52 @@ static int unpack_copy(enum kind kind, const void *payload, size_t count, struct
     assert_non_null(copy);
     memcpy(copy, payload, count);
     return unpack(kind, copy, count, err);
+}
+
+static void assert_ballots_equal(const struct membership_ballot *a, const struct membership_ballot *b)
+{
+    assert_int_equal(a->view, b->view);
+    assert_memory_equal(a->lineage, b->lineage, sizeof a->lineage);
+    assert_memory_equal(a->digest, b->digest, sizeof a->digest);
+    assert_int_equal(a->count, b->count);
+    for (size_t p = 0; p < a->count; p++) {
+        assert_memory_equal(a->places[p].slot.bytes, b->places[p].slot.bytes, MEMBERSHIP_SLOT_BYTES);
+        assert_int_equal(a->places[p].part, b->places[p].part);
+    }
+}
+
+static void membership_messages_come_out_again(void **state)
+{
+    (void)state;
+    for (enum kind kind = PROPOSE; kind <= HOLD; kind++) {
+        mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(4096);
+        mst_cleanup(control_membership_release) struct control_membership membership = {0};
+        const struct membership_message sent = a_message(kind), *got = &membership.message;
+        pack(kind, &payload);
+        assert_int_equal(control_unpack_membership(frame_type(kind), (const uint8_t *)payload.bytes,
+                                                   payload.count, &membership, NULL),
+                         0);
+        assert_int_equal(got->kind, sent.kind);
+        assert_int_equal(got->view, sent.view);
+        assert_int_equal(got->leaving, sent.leaving);
+        assert_int_equal(got->step, sent.step);
+        assert_int_equal(got->size, sent.size);
+        assert_memory_equal(got->lineage, sent.lineage, sizeof sent.lineage);
+        assert_int_equal(got->count, sent.count);
+        for (size_t w = 0; w < sent.count; w++) {
+            assert_memory_equal(got->workers[w].id.bytes, sent.workers[w].id.bytes, MEMBERSHIP_ID_BYTES);
+            assert_memory_equal(got->workers[w].slot.bytes, sent.workers[w].slot.bytes,
+                                MEMBERSHIP_SLOT_BYTES);
+            assert_int_equal(got->workers[w].ipv4, sent.workers[w].ipv4);
+            assert_int_equal(got->workers[w].port, sent.workers[w].port);
+        }
+        assert_int_equal(got->vow.count, sent.vow.count);
+        assert_ballots_equal(&got->vow.held, &sent.vow.held);
+        for (size_t a = 0; a < sent.vow.count; a++)
+            assert_ballots_equal(&got->vow.attempts[a], &sent.vow.attempts[a]);
+        if (kind == COMMIT)
+            assert_memory_equal(got->digest, sent.digest, sizeof sent.digest);
+    }
 }
 
 static void every_truncation_and_every_byte_too_many_is_refused(void **state)
@@ -174,49 +239,74 @@ static void outputs_are_untouched_after_an_error(void **state)
     struct control_heartbeat heartbeat = {7, 7};
     struct control_done done = {.view = 7};
     struct control_file file = {.bytes = 7};
-    struct membership_message message = {.view = 7};
-    struct membership_worker *const untouched = (struct membership_worker *)&message, *workers = untouched;
+    struct control_membership membership = {.message = {.view = 7}};
     uint64_t view = 7;
     char text[CONTROL_TEXT_BYTES] = "untouched";
     assert_int_equal(control_unpack_heartbeat(short_payload, 4, &heartbeat, NULL), -EBADMSG);
     assert_int_equal(control_unpack_done(short_payload, 4, &done, NULL), -EBADMSG);
     assert_int_equal(control_unpack_file(short_payload, 4, &file, NULL), -EBADMSG);
     assert_int_equal(control_unpack_text(short_payload, 4, &view, text, NULL), -EBADMSG);
-    for (int type = CONTROL_PROPOSE; type <= CONTROL_COMMIT; type++)
-        assert_int_equal(
-            control_unpack_membership((enum control_type)type, short_payload, 4, &message, &workers, NULL),
-            -EBADMSG);
+    for (enum kind kind = PROPOSE; kind <= HOLD; kind++)
+        assert_int_equal(control_unpack_membership(frame_type(kind), short_payload, 4, &membership, NULL),
+                         -EBADMSG);
     assert_int_equal(heartbeat.view, 7);
     assert_int_equal(done.view, 7);
     assert_int_equal(file.bytes, 7);
-    assert_int_equal(message.view, 7);
-    assert_ptr_equal(workers, untouched);
+    assert_int_equal(membership.message.view, 7);
     assert_int_equal(view, 7);
     assert_string_equal(text, "untouched");
 }
 
-static void a_count_is_believed_only_with_its_workers(void **state)
+/* A proposal with nothing in it, up to where a count stands. */
+static void start_proposal(struct mst_buf *payload, uint8_t attempts, uint16_t places)
+{
+    const uint8_t head[8 + 1 + 8] = {0}, ballot[BALLOT_BYTES - 2] = {0};
+    const uint8_t count[2] = {(uint8_t)(places >> 8), (uint8_t)places};
+    mst_buf_clear(payload);
+    assert_int_equal(mst_buf_append(payload, head, sizeof head), 0);
+    assert_int_equal(mst_buf_append(payload, &attempts, 1), 0);
+    assert_int_equal(mst_buf_append(payload, ballot, sizeof ballot), 0);
+    assert_int_equal(mst_buf_append(payload, count, sizeof count), 0);
+}
+
+static void a_count_is_believed_only_with_what_it_counts(void **state)
 {
     (void)state;
+    static const uint8_t zeros[MEMBERSHIP_MAX_WORKERS * WORKER_BYTES];
     static const struct {
-        unsigned count;
-        size_t workers;
+        uint8_t attempts;
+        uint16_t places, workers;
+        size_t bytes; /* behind the workers' count */
         int code;
     } cases[] = {
-        {0, 0, -EBADMSG},       {1, 1, 0},
-        {1, 0, -EBADMSG},       {1, 2, -EBADMSG},
-        {2, 1, -EBADMSG},       {1024, 1024, 0},
-        {1025, 1025, -EBADMSG}, {65535, 0, -EBADMSG},
-        {65535, 1, -EBADMSG},   {65535, 2000, -EBADMSG},
+        {0, 0, 1, WORKER_BYTES, 0},
+        {0, 0, 0, 0, -EBADMSG},
+        {0, 0, 2, WORKER_BYTES, -EBADMSG},
+        {0, 0, 1, WORKER_BYTES + 1, -EBADMSG},
+        {0, 0, 0xffff, WORKER_BYTES, -EBADMSG},
+        {0, 0, MEMBERSHIP_MAX_WORKERS, sizeof zeros, 0},
+        {0, 0xffff, 1, WORKER_BYTES, -EBADMSG},
+        {0, MEMBERSHIP_MAX_PLACES + 1, 1, sizeof zeros, -EBADMSG},
+        {MEMBERSHIP_MAX_ATTEMPTS + 1, 0, 1, WORKER_BYTES, -EBADMSG},
+        {255, 0, 1, sizeof zeros, -EBADMSG},
     };
     for (size_t c = 0; c < MST_ARRAY_COUNT(cases); c++) {
-        const size_t bytes = 8 + MST_SHA256_BYTES + 2 + cases[c].workers * WORKER_BYTES;
-        mst_cleanup(mst_freep) uint8_t *payload = calloc(1, bytes);
-        assert_non_null(payload);
-        payload[40] = (uint8_t)(cases[c].count >> 8);
-        payload[41] = (uint8_t)cases[c].count;
-        assert_int_equal(unpack_copy(PROPOSE, payload, bytes, NULL), cases[c].code);
+        mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(1 << 20);
+        const uint8_t count[2] = {(uint8_t)(cases[c].workers >> 8), (uint8_t)cases[c].workers};
+        start_proposal(&payload, cases[c].attempts, cases[c].places);
+        assert_int_equal(mst_buf_append(&payload, count, sizeof count), 0);
+        assert_int_equal(mst_buf_append(&payload, zeros, cases[c].bytes), 0);
+        assert_int_equal(unpack(PROPOSE, (const uint8_t *)payload.bytes, payload.count, NULL), cases[c].code);
     }
+}
+
+static void a_place_of_an_unknown_kind_is_refused(void **state)
+{
+    (void)state;
+    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(4096);
+    pack(PROPOSE, &payload);
+    payload.bytes[8 + 1 + 8 + 1 + BALLOT_BYTES + PLACE_BYTES - 1] = 3;
+    assert_int_equal(unpack(PROPOSE, (const uint8_t *)payload.bytes, payload.count, NULL), -EBADMSG);
 }
 
 static void texts_are_cut_and_cleaned(void **state)
@@ -287,9 +377,7 @@ static void a_full_payload_is_an_error(void **state)
     for (enum kind kind = HEARTBEAT; kind < KINDS; kind++) {
         mst_cleanup(mst_buf_release) struct mst_buf whole = MST_BUF_INIT(4096);
         pack(kind, &whole);
-        struct membership_worker workers[3] = {0};
-        const struct membership_message message = {
-            .kind = kind == PROPOSE ? MEMBERSHIP_PROPOSE : MEMBERSHIP_COMMIT, .count = 3, .workers = workers};
+        const struct membership_message message = a_message(kind);
         const struct control_heartbeat heartbeat = {0};
         const struct control_done done = {0};
         const struct control_file file = {.name = "model.safetensors"};
@@ -309,9 +397,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_packed_comes_out_again),
+        cmocka_unit_test(membership_messages_come_out_again),
         cmocka_unit_test(every_truncation_and_every_byte_too_many_is_refused),
         cmocka_unit_test(outputs_are_untouched_after_an_error),
-        cmocka_unit_test(a_count_is_believed_only_with_its_workers),
+        cmocka_unit_test(a_count_is_believed_only_with_what_it_counts),
+        cmocka_unit_test(a_place_of_an_unknown_kind_is_refused),
         cmocka_unit_test(texts_are_cut_and_cleaned),
         cmocka_unit_test(file_names_are_plain),
         cmocka_unit_test(random_bytes_never_do_harm),
