@@ -79,7 +79,8 @@ struct membership {
     uint64_t highest;     /* number seen anywhere */
     uint64_t last_number; /* proposed here: never one below it is signed */
 
-    struct kept_vow kept; /* signed last */
+    struct kept_vow kept;     /* signed last */
+    struct kept_vow proposed; /* the same when the number on the table was proposed: what was said stands */
     struct membership_view view;
     struct membership_member *members; /* owned: view.members */
 };
@@ -145,10 +146,15 @@ static uint64_t last_signed(const struct membership_vow *vow)
 
 static bool vow_fits(const struct membership_vow *vow)
 {
-    bool fits = vow->count <= MEMBERSHIP_MAX_ATTEMPTS && vow->held.count <= MEMBERSHIP_MAX_PLACES;
-    for (size_t a = 0; fits && a < vow->count; a++)
-        fits = vow->attempts[a].count <= MEMBERSHIP_MAX_PLACES;
-    return fits && last_signed(vow) <= VIEW_MAX;
+    size_t places = vow->held.count;
+    if (vow->count > MEMBERSHIP_MAX_ATTEMPTS || vow->held.count > MEMBERSHIP_MAX_PLACES)
+        return false;
+    for (size_t a = 0; a < vow->count; a++) {
+        if (vow->attempts[a].count > MEMBERSHIP_MAX_PLACES)
+            return false;
+        places += vow->attempts[a].count;
+    }
+    return places <= MEMBERSHIP_MAX_VOW && last_signed(vow) <= VIEW_MAX;
 }
 
 static void peer_free(struct peer *peer)
@@ -168,6 +174,7 @@ void membership_free(struct membership *membership)
     free(membership->table);
     outcome_release(&membership->outcome);
     free(membership->kept.places);
+    free(membership->proposed.places);
     free(membership->members);
     free(membership);
 }
@@ -363,6 +370,8 @@ static bool is_going(const struct membership *membership, const struct membershi
 static void consider_joining(struct membership *membership, struct peer *peer, uint64_t now_ns)
 {
     size_t staying = 0;
+    if (peer->leaving)
+        tell_hold(membership, peer); /* it waits for this to go */
     if (peer->leaving || peer->proposed_view == 0)
         return;
     for (size_t m = 0; m < membership->view.count; m++) {
@@ -447,10 +456,8 @@ static int take_view(struct membership *membership, uint64_t now_ns, struct mst_
         if (membership->members[m].step > membership->step)
             membership->step = membership->members[m].step;
 
-    if (!find_member(membership, &membership->options.self.id)) {
-        membership->callbacks.left(membership->callbacks.context, membership->view.view);
-        return 0;
-    }
+    if (!find_member(membership, &membership->options.self.id))
+        return 0; /* a witness: it goes when a member tells that it holds the view, too */
     for (size_t p = 0; p < membership->peer_count; p++) {
         struct peer *peer = membership->peers[p];
         peer->muted = false;
@@ -515,6 +522,8 @@ static int sign(struct membership *membership, struct mst_error *err)
     if (vow.count == MEMBERSHIP_MAX_ATTEMPTS)
         return 0; /* too much is in doubt already */
     vow.attempts[vow.count++] = as_ballot(membership);
+    if (!vow_fits(&vow))
+        return 0;
     if (!save_vow(membership, &vow, &r, err))
         return r;
     membership->is_signed = true;
@@ -531,7 +540,7 @@ static struct outcome_proposal as_proposal(const struct membership *membership,
         return (struct outcome_proposal){.worker = *worker,
                                          .leaving = membership->leaving,
                                          .step = membership->step,
-                                         .vow = &membership->kept.vow,
+                                         .vow = &membership->proposed.vow,
                                          .reach = membership->table,
                                          .reach_count = membership->table_count};
     const struct peer *peer = find_peer(membership, &worker->id);
@@ -594,7 +603,7 @@ static void send_proposal(const struct membership *membership, const struct memb
                                                .view = membership->number,
                                                .leaving = membership->leaving,
                                                .step = membership->step,
-                                               .vow = membership->kept.vow,
+                                               .vow = membership->proposed.vow,
                                                .count = membership->table_count,
                                                .workers = membership->table};
     if (only_to)
@@ -634,9 +643,12 @@ static int propose(struct membership *membership, uint64_t number, uint64_t now_
 {
     if (number <= membership->last_number && !FAULT(LOCK_FORGOTTEN))
         number = membership->last_number + 1;
-    const int r = lay_table(membership, err);
+    int r = lay_table(membership, err);
     if (r < 0)
         return r;
+    r = keep_vow(&membership->proposed, &membership->kept.vow);
+    if (r < 0)
+        return mst_error_set(err, r, "propose a view: no memory");
     if (membership->condition != TALKING)
         membership->talk_began = number;
     membership->condition = TALKING;
@@ -923,6 +935,11 @@ static int receive_hold(struct membership *membership, struct peer *peer,
     peer->held = (struct membership_message){
         .kind = MEMBERSHIP_HOLD, .view = message->view, .step = message->step, .size = message->size};
     memcpy(peer->held.lineage, message->lineage, sizeof message->lineage);
+    if (holds(membership) && !find_member(membership, &membership->options.self.id)) {
+        if (message->view >= membership->view.view)
+            membership->callbacks.left(membership->callbacks.context, message->view);
+        return 0;
+    }
     if (membership->condition == SILENT)
         return speak_if_due(membership, now_ns, err);
     /* The others have agreed without us: ask to be let in. */

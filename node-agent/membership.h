@@ -32,7 +32,8 @@
 
 #define MEMBERSHIP_MAX_WORKERS   1024
 #define MEMBERSHIP_MAX_PLACES    2048 /* slots in a ballot: present ones and lost ones */
-#define MEMBERSHIP_MAX_ATTEMPTS  4    /* with more in doubt a worker signs nothing */
+#define MEMBERSHIP_MAX_ATTEMPTS  8    /* with more in doubt a worker signs nothing */
+#define MEMBERSHIP_MAX_VOW       8192 /* places in all ballots of a vow: a frame's limit */
 #define MEMBERSHIP_ID_BYTES      16
 #define MEMBERSHIP_SLOT_BYTES    16
 #define MEMBERSHIP_LINEAGE_BYTES 16
@@ -133,7 +134,7 @@ struct membership_callbacks {
     void (*stop)(void *context, bool at_once, const char *reason);
     /* The view holds. Called once a view; the worker itself is among its members. */
     void (*committed)(void *context, const struct membership_view *view);
-    /* The view holds that this worker does not belong to any more, after membership_leave(). */
+    /* The others hold a view that this worker does not belong to any more, after membership_leave(). */
     void (*left)(void *context, uint64_t view);
     /* `peer` cannot be taken in: `full`: all places are held by others; else its slot is held by another
      * worker. Tell it. */

@@ -114,13 +114,18 @@ static bool has_signed(const struct membership_vow *vow, const struct membership
     return vow->held.view >= attempt->view;
 }
 
-/* Whoever has a vow of the lineage has not forgotten what it signed. A worker without one may have lost its
- * disk, and proves nothing. */
-static bool is_witness_to(const struct membership_vow *vow, const struct membership_ballot *attempt)
+static bool is_empty(const struct membership_vow *vow)
 {
-    bool knows = vow->held.view > 0 && same_lineage(&vow->held, attempt);
+    return vow->held.view == 0 && vow->count == 0;
+}
+
+/* Whoever has a vow of the lineage has not forgotten what it signed in it. One that never signed anything has
+ * not either, unless its disk was lost: that risk is the operator's. */
+static bool remembers(const struct membership_vow *vow, const struct membership_ballot *ballot)
+{
+    bool knows = is_empty(vow) || (vow->held.view > 0 && same_lineage(&vow->held, ballot));
     for (size_t a = 0; a < vow->count; a++)
-        knows = knows || same_lineage(&vow->attempts[a], attempt);
+        knows = knows || same_lineage(&vow->attempts[a], ballot);
     return knows;
 }
 
@@ -130,7 +135,7 @@ static bool is_dead(const struct choice *choice, const struct membership_ballot 
 {
     for (size_t i = 0; i < choice->count; i++) {
         const struct outcome_proposal *proposal = &choice->proposals[i];
-        if (!choice->in[i] || has_signed(proposal->vow, attempt) || !is_witness_to(proposal->vow, attempt))
+        if (!choice->in[i] || has_signed(proposal->vow, attempt) || !remembers(proposal->vow, attempt))
             continue;
         for (size_t p = 0; p < attempt->count; p++)
             if (attempt->places[p].part != MEMBERSHIP_ABSENT &&
@@ -256,10 +261,14 @@ static void share_out(struct choice *choice)
 
 /* ---- what comes of it ---- */
 
-static bool signs_for(const struct choice *choice, const struct membership_slot *slot)
+/* A slot that has followed another lineage in between does not know what it signed in this one, and counts
+ * for nothing in its quorums. */
+static bool signs_for(const struct choice *choice, const struct membership_ballot *ballot,
+                      const struct membership_slot *slot)
 {
     for (size_t i = 0; i < choice->count; i++)
-        if (choice->parts[i] != PART_NONE && slot_equal(&choice->proposals[i].worker.slot, slot))
+        if (choice->parts[i] != PART_NONE && slot_equal(&choice->proposals[i].worker.slot, slot) &&
+            remembers(choice->proposals[i].vow, ballot))
             return true;
     return false;
 }
@@ -272,7 +281,7 @@ static bool has_quorum(struct choice *choice, const struct membership_ballot *ba
     for (size_t p = 0; p < ballot->count; p++) {
         if (ballot->places[p].part != MEMBERSHIP_PRESENT)
             continue;
-        const bool signs = signs_for(choice, &ballot->places[p].slot);
+        const bool signs = signs_for(choice, ballot, &ballot->places[p].slot);
         has_first = has_first || (signs && slots == 0);
         have += signs;
         slots++;
