@@ -178,8 +178,9 @@ static int fail_silent(const struct trainer_exchange *exchange, struct mst_error
             used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%" PRIu32, used > 0 ? ", " : "",
                                      exchange->links[i].peer);
     }
-    return mst_error_set(err, -ETIMEDOUT, "no byte from or to rank %s in %" PRIu32 " ms (%s)", ranks,
-                         exchange->settings.timeout_ms, exchange_step_text(exchange->step, step));
+    return mst_error_set(err, -ETIMEDOUT, "no byte from or to rank %s in %" PRIu64 " ms (%s)", ranks,
+                         (uint64_t)exchange->settings.timeout_ms + exchange->patience_ms,
+                         exchange_step_text(exchange->step, step));
 }
 
 static int take_events(struct trainer_exchange *exchange, struct mst_error *err)
@@ -203,7 +204,8 @@ static int take_events(struct trainer_exchange *exchange, struct mst_error *err)
 /* Until a socket can go on; without `wait`, only look. 1: one can, or it is worth another look; 0: none. */
 static int wait_for_links(struct trainer_exchange *exchange, bool wait, struct mst_error *err)
 {
-    const uint64_t deadline_ns = exchange->progress_ns + exchange->settings.timeout_ms * MST_NS_PER_MS;
+    const uint64_t deadline_ns =
+        exchange->progress_ns + (exchange->settings.timeout_ms + exchange->patience_ms) * MST_NS_PER_MS;
 
     exchange->fds[0] = (struct pollfd){.fd = exchange->settings.cancel_fd, .events = POLLIN};
     for (size_t i = 0; i < exchange->link_count; i++) {
@@ -272,8 +274,10 @@ static int check_cancelled(const struct trainer_exchange *exchange, struct mst_e
     return 0;
 }
 
-static void start(struct trainer_exchange *exchange, const struct exchange_traffic *traffic, uint64_t step)
+static void start(struct trainer_exchange *exchange, const struct exchange_traffic *traffic, uint64_t step,
+                  uint32_t patience_ms)
 {
+    exchange->patience_ms = patience_ms;
     exchange->traffic = traffic;
     exchange->step = step;
     exchange->progress_ns = mst_now_ns();
@@ -294,7 +298,7 @@ int exchange_begin(struct trainer_exchange *exchange, const struct trainer_sum *
     }
     if (r < 0)
         return fail(exchange, r);
-    start(exchange, exchange->ops->sum, sum->step);
+    start(exchange, exchange->ops->sum, sum->step, sum->patience_ms);
     return 0;
 }
 
@@ -345,7 +349,7 @@ int exchange_spread(struct trainer_exchange *exchange, const struct exchange_spr
     if (r < 0)
         return r;
     exchange_spread_lay_out(exchange, spread);
-    start(exchange, &exchange_spread_traffic, spread->step);
+    start(exchange, &exchange_spread_traffic, spread->step, 0);
     r = check_cancelled(exchange, err);
     if (r >= 0)
         r = pump(exchange, true, err);

@@ -38,6 +38,7 @@ struct trainer_sum {
     size_t count;    /* floats in a part */
     void (*landed)(void *context, size_t offset, size_t count); /* NULL: nobody is interested */
     void *context;
+    uint32_t patience_ms; /* of silence besides the time-out: others may still have something to do before */
 };
 
 /* A state on its way from those that have it to those that do not: up to three runs of bytes, of the same
@@ -106,6 +107,7 @@ struct trainer_exchange {
     int failure;        /* the negative errno of the first error: it is of no use since */
     const struct exchange_traffic *traffic;
     uint64_t step; /* of what is under way */
+    uint64_t patience_ms;
     struct trainer_sum sum;
     struct {
         struct exchange_piece pieces[EXCHANGE_MAX_PIECES];
