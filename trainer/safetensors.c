@@ -75,7 +75,7 @@ static int make_header(const struct safetensors_entry *entries, size_t entry_cou
 }
 
 int safetensors_write(const char *path, const struct safetensors_entry *entries, size_t entry_count,
-                      const float *values, const cJSON *metadata, uint64_t *ret_bytes, struct mst_error *err)
+                      const cJSON *metadata, uint64_t *ret_bytes, struct mst_error *err)
 {
     mst_cleanup(mst_buf_release) struct mst_buf header = MST_BUF_INIT(SAFETENSORS_MAX_HEADER_BYTES);
     mst_cleanup(mst_file_writer_discard) struct mst_file_writer writer = {.fd = -1};
@@ -90,8 +90,8 @@ int safetensors_write(const char *path, const struct safetensors_entry *entries,
     if (r < 0)
         return r;
     r = mst_write_all(writer.fd, header.bytes, header.count);
-    if (r >= 0)
-        r = mst_write_all(writer.fd, values, data_bytes);
+    for (size_t i = 0; i < entry_count && r >= 0; i++)
+        r = mst_write_all(writer.fd, entries[i].values, bytes_of(&entries[i]));
     if (r < 0)
         return mst_error_errno(err, r, "write '%s'", path);
     r = mst_file_writer_commit(&writer, err);
@@ -266,14 +266,40 @@ static int take_metadata(const struct reader *reader, cJSON *header, cJSON **ret
     return 0;
 }
 
+/* Those that the file may have: without the optional ones when it has none of them. */
+static size_t count_entries(const cJSON *header, const struct safetensors_entry *entries, size_t entry_count)
+{
+    size_t required = 0, there = 0;
+
+    for (size_t i = 0; i < entry_count; i++) {
+        required += !entries[i].optional;
+        there += entries[i].optional && cJSON_GetObjectItemCaseSensitive(header, entries[i].name);
+    }
+    return there > 0 ? entry_count : required;
+}
+
+static int read_values(const struct reader *reader, const struct safetensors_entry *entries,
+                       const uint64_t *begins, size_t entry_count, struct mst_error *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < entry_count && r >= 0; i++) {
+        if (entries[i].values)
+            r = read_at(reader, entries[i].values, bytes_of(&entries[i]), reader->header_bytes + begins[i],
+                        err);
+    }
+    return r;
+}
+
 int safetensors_read(const char *path, const struct safetensors_entry *entries, size_t entry_count,
-                     float *values, cJSON **ret_metadata, struct mst_error *err)
+                     bool *ret_optional, cJSON **ret_metadata, struct mst_error *err)
 {
     mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
     mst_cleanup(mst_json_deletep) cJSON *header = NULL;
     mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
     mst_cleanup(mst_freep) uint64_t *begins = calloc(entry_count, sizeof *begins);
     struct reader reader = {.path = path, .fd = fd};
+    size_t count = entry_count;
 
     if (fd < 0)
         return mst_error_errno(err, -errno, "open '%s'", path);
@@ -281,19 +307,21 @@ int safetensors_read(const char *path, const struct safetensors_entry *entries, 
         return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
     int r = read_header(&reader, &header, err);
     if (r >= 0)
-        r = check_names(&reader, header, entries, entry_count, err);
-    for (size_t i = 0; r >= 0 && i < entry_count; i++)
+        count = count_entries(header, entries, entry_count);
+    if (r >= 0)
+        r = check_names(&reader, header, entries, count, err);
+    for (size_t i = 0; r >= 0 && i < count; i++)
         r = check_entry(&reader, header, &entries[i], &begins[i], err);
     if (r >= 0)
-        r = check_cover(&reader, begins, entries, entry_count, err);
+        r = check_cover(&reader, begins, entries, count, err);
     if (r >= 0)
         r = take_metadata(&reader, header, &metadata, err);
-    for (size_t i = 0; r >= 0 && i < entry_count; i++) {
-        r = read_at(&reader, values, bytes_of(&entries[i]), reader.header_bytes + begins[i], err);
-        values += bytes_of(&entries[i]) / sizeof *values;
-    }
+    if (r >= 0)
+        r = read_values(&reader, entries, begins, count, err);
     if (r < 0)
         return r;
+    if (ret_optional)
+        *ret_optional = count > 0 && entries[count - 1].optional;
     if (ret_metadata) {
         *ret_metadata = metadata;
         metadata = NULL;

@@ -16,17 +16,19 @@
 struct safetensors_entry {
     char name[SAFETENSORS_NAME_BYTES];
     struct trainer_shape shape;
+    float *values; /* the caller's: written to the file, or read from it; NULL when reading: not wanted */
+    bool optional; /* when reading: either all of these are there, or none; they are last in the list */
 };
 
-/* Write the file whole or not at all. `metadata` is an object of strings (borrowed). `values` are those of
- * all entries, one behind the other. */
+/* Write the file whole or not at all. `metadata` is an object of strings (borrowed). */
 int safetensors_write(const char *path, const struct safetensors_entry *entries, size_t entry_count,
-                      const float *values, const cJSON *metadata, uint64_t *ret_bytes, struct mst_error *err);
+                      const cJSON *metadata, uint64_t *ret_bytes, struct mst_error *err);
 
-/* Read a file that must hold exactly these entries, of these shapes, in any order; `values` as above.
- * -EBADMSG says what is not as it should be, and `values` is then undefined. *ret_metadata (may be NULL) is
- * an object for cJSON_Delete(), empty where the file has none. */
+/* Read a file that must hold exactly these entries, of these shapes, in any order. -EBADMSG says what is not
+ * as it should be, and their values are then undefined. *ret_optional (may be NULL) says whether the optional
+ * ones are there; the values of those that are not stay as they are. *ret_metadata (may be NULL) is an object
+ * for cJSON_Delete(), empty where the file has none. */
 int safetensors_read(const char *path, const struct safetensors_entry *entries, size_t entry_count,
-                     float *values, cJSON **ret_metadata, struct mst_error *err);
+                     bool *ret_optional, cJSON **ret_metadata, struct mst_error *err);
 
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "save.h"
+
 #include "muster/cleanup.h"
 #include "muster/json.h"
 #include "muster/parse.h"
@@ -16,27 +18,47 @@
     "channels last: conv2d weight (row, column, in, out), dense weight (in, out), flatten (row, column, "    \
     "channel)"
 
-static int list_tensors(const struct trainer_model *model, struct safetensors_entry **ret_entries,
-                        size_t *ret_count, struct mst_error *err)
+#define EXTRA_HEX_BYTES (2 * TRAINER_MAX_EXTRA_BYTES + 1)
+
+/* The tensors of one copy of the model's floats, named as they are, with `suffix` behind. */
+static size_t list_arena(const struct trainer_model *model, float *arena, const char *suffix, bool optional,
+                         struct safetensors_entry *entries)
 {
-    const size_t most = model->layer_count * TRAINER_LAYER_MAX_TENSORS;
-    struct safetensors_entry *entries = calloc(most, sizeof *entries);
     size_t count = 0;
 
-    if (!entries)
-        return mst_error_set(err, -ENOMEM, "no memory for the list of tensors");
     for (size_t i = 0; i < model->layer_count; i++) {
         const struct trainer_layer *layer = &model->layers[i];
         for (size_t t = 0; t < layer->tensor_count; t++, count++) {
-            (void)snprintf(entries[count].name, sizeof entries[count].name, "%s.%s", layer->name,
-                           layer->tensors[t].role);
-            entries[count].shape = layer->tensors[t].shape;
+            const struct trainer_tensor *tensor = &layer->tensors[t];
+            (void)snprintf(entries[count].name, sizeof entries[count].name, "%s.%s%s", layer->name,
+                           tensor->role, suffix);
+            entries[count].shape = tensor->shape;
+            entries[count].values = arena ? arena + tensor->offset : NULL;
+            entries[count].optional = optional;
         }
     }
+    return count;
+}
+
+/* With momentum's tensors behind the parameters' when it is wanted, in reading or in writing. */
+static int list_tensors(const struct save_state *state, bool momentum, struct safetensors_entry **ret_entries,
+                        size_t *ret_count, struct mst_error *err)
+{
+    const struct trainer_model *model = state->config->model;
+    const size_t most = 2 * model->layer_count * TRAINER_LAYER_MAX_TENSORS;
+    struct safetensors_entry *entries = calloc(most, sizeof *entries);
+
+    if (!entries)
+        return mst_error_set(err, -ENOMEM, "no memory for the list of tensors");
+    size_t count = list_arena(model, state->parameters, "", false, entries);
+    if (momentum)
+        count += list_arena(model, state->momentum, ".momentum", true, entries + count);
     *ret_entries = entries;
     *ret_count = count;
     return 0;
 }
+
+/* ---- metadata ------------------------------------------------------------------------------------------ */
 
 __attribute__((format(printf, 3, 4))) static bool add_text(cJSON *json, const char *key, const char *format,
                                                            ...)
@@ -50,16 +72,16 @@ __attribute__((format(printf, 3, 4))) static bool add_text(cJSON *json, const ch
     return cJSON_AddStringToObject(json, key, text) != NULL;
 }
 
-static int describe(const struct trainer *trainer, const char *digest, cJSON **ret_metadata,
+static int describe(const struct save_state *state, const char *digest, cJSON **ret_metadata,
                     struct mst_error *err)
 {
-    const struct trainer_config *config = &trainer->config;
+    const struct trainer_config *config = state->config;
     cJSON *json = cJSON_CreateObject();
 
     /* "format": "pt" is what loaders of other frameworks look for; it says nothing about the layout. */
     if (!json || !add_text(json, "format", "pt") || !add_text(json, "model", "%s", config->model->name) ||
-        !add_text(json, "layout", "%s", LAYOUT) || !add_text(json, "step", "%" PRIu64, trainer->step) ||
-        !add_text(json, "epoch", "%" PRIu64, trainer->step / config->steps_per_epoch) ||
+        !add_text(json, "layout", "%s", LAYOUT) || !add_text(json, "step", "%" PRIu64, state->step) ||
+        !add_text(json, "epoch", "%" PRIu64, state->step / config->steps_per_epoch) ||
         !add_text(json, "steps_per_epoch", "%" PRIu32, config->steps_per_epoch) ||
         !add_text(json, "seed", "%" PRIu64, config->seed) ||
         !add_text(json, "shards", "%" PRIu32, config->shards) ||
@@ -72,8 +94,59 @@ static int describe(const struct trainer *trainer, const char *digest, cJSON **r
     return 0;
 }
 
-int trainer_save(const struct trainer *trainer, const char *path, struct trainer_saved *ret_saved,
-                 struct mst_error *err)
+/* SHA-256 over what a checkpoint depends on: these texts, each with a newline, then the floats. The header of
+ * a file is not in the digest of its data. */
+static int seal(const cJSON *metadata, const struct save_state *state, bool momentum,
+                char ret_hex[static MST_SHA256_HEX_BYTES], struct mst_error *err)
+{
+    static const char *const keys[] = {"model", "step", "job", "run", "extra"};
+    const size_t bytes = state->config->model->parameters * sizeof(float);
+    mst_cleanup(mst_sha256_release) struct mst_sha256 sha = {0};
+    uint8_t digest[MST_SHA256_BYTES];
+
+    int r = mst_sha256_init(&sha, err);
+    for (size_t i = 0; i < MST_ARRAY_COUNT(keys) && r >= 0; i++) {
+        const char *text = mst_json_string_or(metadata, keys[i], "");
+        r = mst_sha256_update(&sha, text, strlen(text), err);
+        if (r >= 0)
+            r = mst_sha256_update(&sha, "\n", 1, err);
+    }
+    if (r >= 0)
+        r = mst_sha256_update(&sha, state->parameters, bytes, err);
+    if (r >= 0 && momentum)
+        r = mst_sha256_update(&sha, state->momentum, bytes, err);
+    if (r >= 0)
+        r = mst_sha256_finish(&sha, digest, err);
+    if (r >= 0)
+        mst_hex(digest, sizeof digest, ret_hex);
+    return r;
+}
+
+static int add_marks(cJSON *json, const struct save_state *state, const struct save_marks *marks,
+                     struct mst_error *err)
+{
+    mst_cleanup(mst_freep) char *extra = malloc(EXTRA_HEX_BYTES);
+    char job[MST_SHA256_HEX_BYTES], sealed[MST_SHA256_HEX_BYTES];
+
+    if (!extra)
+        return mst_error_set(err, -ENOMEM, "no memory for the metadata");
+    mst_hex(marks->job, MST_SHA256_BYTES, job);
+    mst_hex(marks->extra, marks->extra_bytes, extra);
+    /* add_text() would cut the last one. */
+    if (!add_text(json, "job", "%s", job) || !add_text(json, "run", "%s", marks->run) ||
+        !cJSON_AddStringToObject(json, "extra", extra))
+        return mst_error_set(err, -ENOMEM, "no memory for the metadata");
+    const int r = seal(json, state, state->momentum != NULL, sealed, err);
+    if (r < 0)
+        return r;
+    return add_text(json, "seal", "%s", sealed) ? 0
+                                                : mst_error_set(err, -ENOMEM, "no memory for the metadata");
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------- */
+
+int save_write(const char *path, const struct save_state *state, const struct save_marks *marks,
+               struct trainer_saved *ret_saved, struct mst_error *err)
 {
     mst_cleanup(mst_freep) struct safetensors_entry *entries = NULL;
     mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
@@ -81,24 +154,37 @@ int trainer_save(const struct trainer *trainer, const char *path, struct trainer
     struct trainer_saved saved;
     size_t count;
 
-    int r = trainer_digest(trainer, digest, err);
+    int r = mst_sha256(state->parameters, state->config->model->parameters * sizeof(float), digest, err);
     if (r < 0)
         return mst_error_wrap(err, r, "save '%s'", path);
     mst_hex(digest, sizeof digest, saved.digest);
-    r = list_tensors(trainer->config.model, &entries, &count, err);
+    r = list_tensors(state, marks && state->momentum, &entries, &count, err);
     if (r >= 0)
-        r = describe(trainer, saved.digest, &metadata, err);
+        r = describe(state, saved.digest, &metadata, err);
+    if (r >= 0 && marks)
+        r = add_marks(metadata, state, marks, err);
     if (r >= 0)
-        r = safetensors_write(path, entries, count, trainer->parameters[trainer->current], metadata,
-                              &saved.bytes, err);
+        r = safetensors_write(path, entries, count, metadata, &saved.bytes, err);
     if (r >= 0 && ret_saved)
         *ret_saved = saved;
     return r;
 }
 
+int trainer_save(const struct trainer *trainer, const char *path, struct trainer_saved *ret_saved,
+                 struct mst_error *err)
+{
+    const struct save_state state = {.config = &trainer->config,
+                                     .step = trainer->step,
+                                     .parameters = trainer->parameters[trainer->current]};
+
+    return save_write(path, &state, NULL, ret_saved, err);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
 /* The data part is what was hashed: a flipped bit anywhere in it shows. */
-static int check_digest(const struct trainer *trainer, const char *path, const float *values,
-                        const cJSON *metadata, struct mst_error *err)
+static int check_digest(const char *path, const struct save_state *state, const cJSON *metadata,
+                        struct mst_error *err)
 {
     const char *expected = mst_json_string_or(metadata, "digest", NULL);
     uint8_t digest[MST_SHA256_BYTES];
@@ -106,7 +192,8 @@ static int check_digest(const struct trainer *trainer, const char *path, const f
 
     if (!expected) /* a file from elsewhere */
         return 0;
-    const int r = mst_sha256(values, trainer->count * sizeof *values, digest, err);
+    const int r =
+        mst_sha256(state->parameters, state->config->model->parameters * sizeof(float), digest, err);
     if (r < 0)
         return r;
     mst_hex(digest, sizeof digest, text);
@@ -116,19 +203,42 @@ static int check_digest(const struct trainer *trainer, const char *path, const f
     return 0;
 }
 
-int trainer_load(struct trainer *trainer, const char *path, struct mst_error *err)
+/* Momentum that is there but not wanted was not read, and then the seal cannot be checked. */
+static int check_seal(const char *path, const struct save_state *state, bool momentum, const cJSON *metadata,
+                      struct mst_error *err)
 {
-    const size_t next = 1 - trainer->current;
+    const char *expected = mst_json_string_or(metadata, "seal", NULL);
+    char text[MST_SHA256_HEX_BYTES];
+
+    if (!expected || (momentum && !state->momentum))
+        return 0;
+    const int r = seal(metadata, state, momentum, text, err);
+    if (r < 0)
+        return r;
+    if (strcmp(text, expected) != 0)
+        return mst_error_set(err, -EBADMSG,
+                             "read '%s': damaged: its content does not have the seal in its "
+                             "metadata",
+                             path);
+    return 0;
+}
+
+int save_read(const char *path, struct save_state *state, bool *ret_momentum, cJSON **ret_metadata,
+              struct mst_error *err)
+{
     mst_cleanup(mst_freep) struct safetensors_entry *entries = NULL;
     mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
+    bool momentum = false;
     uint64_t step = 0;
     size_t count;
 
-    int r = list_tensors(trainer->config.model, &entries, &count, err);
+    int r = list_tensors(state, true, &entries, &count, err);
     if (r >= 0)
-        r = safetensors_read(path, entries, count, trainer->parameters[next], &metadata, err);
+        r = safetensors_read(path, entries, count, &momentum, &metadata, err);
     if (r >= 0)
-        r = check_digest(trainer, path, trainer->parameters[next], metadata, err);
+        r = check_digest(path, state, metadata, err);
+    if (r >= 0)
+        r = check_seal(path, state, momentum, metadata, err);
     if (r < 0)
         return r;
     const char *step_text = mst_json_string_or(metadata, "step", NULL);
@@ -137,9 +247,67 @@ int trainer_load(struct trainer *trainer, const char *path, struct mst_error *er
         if (r < 0)
             return mst_error_wrap(err, -EBADMSG, "read '%s': metadata 'step'", path);
     }
-    if (trainer->velocity[next])
-        memset(trainer->velocity[next], 0, trainer->count * sizeof(float));
+    if (state->momentum && !momentum)
+        memset(state->momentum, 0, state->config->model->parameters * sizeof(float));
+    state->step = step;
+    *ret_momentum = momentum;
+    *ret_metadata = metadata;
+    metadata = NULL;
+    return 0;
+}
+
+static int from_hex(char digit)
+{
+    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+static bool read_hex(const char *text, uint8_t *bytes, size_t count)
+{
+    bool fits = strlen(text) == 2 * count;
+
+    for (size_t i = 0; i < count && fits; i++) {
+        const int high = from_hex(text[2 * i]), low = from_hex(text[2 * i + 1]);
+        fits = high >= 0 && low >= 0;
+        bytes[i] = (uint8_t)(fits ? high << 4 | low : 0);
+    }
+    return fits;
+}
+
+int save_check_marks(const char *path, const cJSON *metadata, const struct save_marks *marks,
+                     uint8_t *ret_extra, struct mst_error *err)
+{
+    const char *run = mst_json_string_or(metadata, "run", "");
+    uint8_t extra[TRAINER_MAX_EXTRA_BYTES];
+    char job[MST_SHA256_HEX_BYTES];
+
+    if (!mst_json_string_or(metadata, "seal", NULL))
+        return mst_error_set(err, -EBADMSG, "'%s' is no checkpoint: it has no seal", path);
+    mst_hex(marks->job, MST_SHA256_BYTES, job);
+    if (strcmp(mst_json_string_or(metadata, "job", ""), job) != 0)
+        return mst_error_set(err, -EBADMSG, "'%s' is of another job", path);
+    if (strcmp(run, marks->run) != 0)
+        return mst_error_set(err, -EBADMSG, "'%s' is of run '%s', this is run '%s'", path, run, marks->run);
+    if (!read_hex(mst_json_string_or(metadata, "extra", ""), extra, marks->extra_bytes))
+        return mst_error_set(err, -EBADMSG, "'%s' does not have the %zu bytes besides the state", path,
+                             marks->extra_bytes);
+    if (marks->extra_bytes > 0)
+        memcpy(ret_extra, extra, marks->extra_bytes);
+    return 0;
+}
+
+int trainer_load(struct trainer *trainer, const char *path, struct mst_error *err)
+{
+    const size_t next = 1 - trainer->current;
+    mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
+    struct save_state state = {.config = &trainer->config,
+                               .parameters = trainer->parameters[next],
+                               .momentum = trainer->velocity[next]};
+    bool momentum;
+
+    const int r = save_read(path, &state, &momentum, &metadata, err);
+    if (r < 0)
+        return r;
     trainer->current = next;
-    trainer->step = step;
+    trainer->step = state.step;
     return 0;
 }

@@ -3,12 +3,16 @@
 #include "muster/json.h"
 #include "safetensors.h"
 
-static const struct safetensors_entry entries[] = {
-    {.name = "a.weight", .shape = {.count = 2, .dims = {2, 3}}},
-    {.name = "a.bias", .shape = {.count = 1, .dims = {3}}},
-};
 #define ENTRIES 2
 #define FLOATS  9
+
+/* Two tensors whose values lie one behind the other in `values`. */
+#define ENTRIES_OF(floats)                                                                                   \
+    (const struct safetensors_entry[])                                                                       \
+    {                                                                                                        \
+        {.name = "a.weight", .shape = {.count = 2, .dims = {2, 3}}, .values = (floats)},                     \
+            {.name = "a.bias", .shape = {.count = 1, .dims = {3}}, .values = (floats) + 6},                  \
+    }
 
 static void writes_what_it_reads_back(void **state)
 {
@@ -20,9 +24,9 @@ static void writes_what_it_reads_back(void **state)
 
     assert_non_null(cJSON_AddStringToObject(metadata, "step", "70"));
     helper_path(state, "model.safetensors", path, sizeof path);
-    if (safetensors_write(path, entries, ENTRIES, values, metadata, &bytes, &err) < 0)
+    if (safetensors_write(path, ENTRIES_OF(values), ENTRIES, metadata, &bytes, &err) < 0)
         fail_msg("%s", err.text);
-    if (safetensors_read(path, entries, ENTRIES, got, &got_metadata, &err) < 0)
+    if (safetensors_read(path, ENTRIES_OF(got), ENTRIES, NULL, &got_metadata, &err) < 0)
         fail_msg("%s", err.text);
     assert_memory_equal(values, got, sizeof values);
     assert_string_equal(mst_json_string_or(got_metadata, "step", ""), "70");
@@ -64,7 +68,7 @@ static void reads_tensors_in_any_order_in_the_file(void **state)
 
     helper_path(state, "f", path, sizeof path);
     write_file(path, header, strlen(header), 36);
-    assert_int_equal(safetensors_read(path, entries, ENTRIES, values, NULL, NULL), 0);
+    assert_int_equal(safetensors_read(path, ENTRIES_OF(values), ENTRIES, NULL, NULL, NULL), 0);
     assert_memory_equal(&values[0], weight_first, 4);
     assert_memory_equal(&values[6], bias_first, 4);
 }
@@ -116,7 +120,8 @@ static void refuses_hostile_headers(void **state)
         cJSON *metadata = NULL;
         float values[FLOATS];
         write_file(path, hostile[i].header, strlen(hostile[i].header), hostile[i].data_bytes);
-        assert_int_equal(safetensors_read(path, entries, ENTRIES, values, &metadata, &err), -EBADMSG);
+        assert_int_equal(safetensors_read(path, ENTRIES_OF(values), ENTRIES, NULL, &metadata, &err),
+                         -EBADMSG);
         assert_null(metadata);
         if (!strstr(err.text, path) || !strstr(err.text, hostile[i].says))
             fail_msg("%s: '%s'", hostile[i].header, err.text);
@@ -133,15 +138,16 @@ static void refuses_header_lengths_that_the_file_does_not_hold(void **state)
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         float values[FLOATS];
         write_file(path, "{" WEIGHT "," BIAS "}", lengths[i], 36);
-        assert_int_equal(safetensors_read(path, entries, ENTRIES, values, NULL, NULL), -EBADMSG);
+        assert_int_equal(safetensors_read(path, ENTRIES_OF(values), ENTRIES, NULL, NULL, NULL), -EBADMSG);
     }
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fclose(file), 0);
     float values[FLOATS];
-    assert_int_equal(safetensors_read(path, entries, ENTRIES, values, NULL, NULL), -EBADMSG);
-    assert_int_equal(safetensors_read(*state, entries, ENTRIES, values, NULL, NULL), -EBADMSG);
-    assert_int_equal(safetensors_read("/nonexistent", entries, ENTRIES, values, NULL, NULL), -ENOENT);
+    assert_int_equal(safetensors_read(path, ENTRIES_OF(values), ENTRIES, NULL, NULL, NULL), -EBADMSG);
+    assert_int_equal(safetensors_read(*state, ENTRIES_OF(values), ENTRIES, NULL, NULL, NULL), -EBADMSG);
+    assert_int_equal(safetensors_read("/nonexistent", ENTRIES_OF(values), ENTRIES, NULL, NULL, NULL),
+                     -ENOENT);
 }
 
 static void a_file_that_cannot_be_written_leaves_nothing(void **state)
@@ -152,9 +158,54 @@ static void a_file_that_cannot_be_written_leaves_nothing(void **state)
     char path[512];
 
     helper_path(state, "no/such/folder", path, sizeof path);
-    assert_true(safetensors_write(path, entries, ENTRIES, values, metadata, NULL, &err) < 0);
+    assert_true(safetensors_write(path, ENTRIES_OF(values), ENTRIES, metadata, NULL, &err) < 0);
     assert_non_null(strstr(err.text, path));
     cJSON_Delete(metadata);
+}
+
+static void optional_tensors_are_all_there_or_none(void **state)
+{
+    static const struct {
+        const char *header;
+        size_t data_bytes;
+        int code;
+        bool there;
+        const char *says;
+    } cases[] = {
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, 0, false, ""},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},"
+         "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+         12, 0, true, ""},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+         "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+         8, -EBADMSG, false, "tensor 'b' is missing"},
+        {"{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+         "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+         8, -EBADMSG, false, "tensor 'a' is missing"},
+    };
+    const struct trainer_shape one = {.count = 1, .dims = {1}};
+    char path[512];
+
+    helper_path(state, "optional", path, sizeof path);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        float a = -1, c = -1;
+        const struct safetensors_entry wanted[] = {
+            {.name = "a", .shape = one, .values = &a},
+            {.name = "b", .shape = one, .optional = true}, /* checked, but not wanted */
+            {.name = "c", .shape = one, .values = &c, .optional = true},
+        };
+        struct mst_error err = MST_ERROR_INIT;
+        bool there = !cases[i].there;
+        write_file(path, cases[i].header, strlen(cases[i].header), cases[i].data_bytes);
+        assert_int_equal(safetensors_read(path, wanted, 3, &there, NULL, &err), cases[i].code);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("case %zu: '%s'", i, err.text);
+        if (cases[i].code < 0)
+            continue;
+        assert_int_equal(there, cases[i].there);
+        assert_true(a != -1 && (c == -1) == !cases[i].there);
+    }
 }
 
 int main(void)
@@ -166,6 +217,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_hostile_headers, helper_make_folder, helper_remove_folder),
         cmocka_unit_test_setup_teardown(refuses_header_lengths_that_the_file_does_not_hold,
                                         helper_make_folder, helper_remove_folder),
+        cmocka_unit_test_setup_teardown(optional_tensors_are_all_there_or_none, helper_make_folder,
+                                        helper_remove_folder),
         cmocka_unit_test_setup_teardown(a_file_that_cannot_be_written_leaves_nothing, helper_make_folder,
                                         helper_remove_folder),
     };
