@@ -79,8 +79,12 @@ struct membership {
     uint64_t highest;     /* number seen anywhere */
     uint64_t last_number; /* proposed here: never one below it is signed */
 
-    struct kept_vow kept;     /* signed last */
-    struct kept_vow proposed; /* the same when the number on the table was proposed: what was said stands */
+    struct kept_vow kept; /* signed last */
+    /* What was said with the number on the table, which stands. */
+    struct kept_vow proposed;
+    uint64_t proposed_step;
+    bool proposed_leaving;
+
     struct membership_view view;
     struct membership_member *members; /* owned: view.members */
 };
@@ -538,8 +542,8 @@ static struct outcome_proposal as_proposal(const struct membership *membership,
 {
     if (is_self(membership, &worker->id))
         return (struct outcome_proposal){.worker = *worker,
-                                         .leaving = membership->leaving,
-                                         .step = membership->step,
+                                         .leaving = membership->proposed_leaving,
+                                         .step = membership->proposed_step,
                                          .vow = &membership->proposed.vow,
                                          .reach = membership->table,
                                          .reach_count = membership->table_count};
@@ -601,8 +605,8 @@ static void send_proposal(const struct membership *membership, const struct memb
 {
     const struct membership_message message = {.kind = MEMBERSHIP_PROPOSE,
                                                .view = membership->number,
-                                               .leaving = membership->leaving,
-                                               .step = membership->step,
+                                               .leaving = membership->proposed_leaving,
+                                               .step = membership->proposed_step,
                                                .vow = membership->proposed.vow,
                                                .count = membership->table_count,
                                                .workers = membership->table};
@@ -649,6 +653,8 @@ static int propose(struct membership *membership, uint64_t number, uint64_t now_
     r = keep_vow(&membership->proposed, &membership->kept.vow);
     if (r < 0)
         return mst_error_set(err, r, "propose a view: no memory");
+    membership->proposed_step = membership->step;
+    membership->proposed_leaving = membership->leaving;
     if (membership->condition != TALKING)
         membership->talk_began = number;
     membership->condition = TALKING;
@@ -734,7 +740,7 @@ static int speak_again(struct membership *membership, uint64_t now_ns, struct ms
 {
     membership->retries = 0;
     if (may_speak(membership, now_ns))
-        return propose(membership, membership->highest + 1, now_ns, err);
+        return propose(membership, membership->highest, now_ns, err);
     membership->condition = SILENT;
     membership->number = 0;
     return 0;
@@ -771,7 +777,7 @@ int membership_peer_up(struct membership *membership, const struct membership_wo
             return speak_again(membership, now_ns, err);
         /* Who wants to join must reach all members: it says so as soon as it does. */
         if (!membership->is_signed && any_holds(membership))
-            return propose(membership, membership->highest + 1, now_ns, err);
+            return propose(membership, membership->highest, now_ns, err);
         send_proposal(membership, &worker->id);
         return 0;
     case HOLDING:
@@ -815,7 +821,7 @@ int membership_stopped(struct membership *membership, uint64_t step, uint64_t no
     if (!holds(membership))
         return 0;
     membership->retries = 0;
-    return propose(membership, membership->highest + 1, now_ns, err);
+    return propose(membership, membership->highest, now_ns, err);
 }
 
 int membership_leave(struct membership *membership, uint64_t now_ns, struct mst_error *err)
@@ -944,7 +950,7 @@ static int receive_hold(struct membership *membership, struct peer *peer,
         return speak_if_due(membership, now_ns, err);
     /* The others have agreed without us: ask to be let in. */
     if (membership->condition == TALKING && membership->concluded && !membership->is_signed)
-        return propose(membership, membership->highest + 1, now_ns, err);
+        return propose(membership, membership->highest, now_ns, err);
     if (membership->condition != HOLDING || find_member(membership, &peer->worker.id))
         return 0;
     const bool same = memcmp(message->lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
@@ -1015,7 +1021,7 @@ int membership_tick(struct membership *membership, uint64_t now_ns, struct mst_e
             membership->retries++;
         if (membership->retries >= MUTE_AFTER_RETRIES)
             mute_silent_peers(membership);
-        return propose(membership, membership->highest + 1, now_ns, err);
+        return propose(membership, membership->highest, now_ns, err);
     case STOPPING:
         ask_to_stop(membership, true, "a worker asks for another view", now_ns);
         return 0;
