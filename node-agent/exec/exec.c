@@ -258,7 +258,6 @@ static int run(void *job, struct job_view *view, struct job_result *ret_result, 
 static void leave(void *job)
 {
     struct exec *exec = job;
-    const struct exec_wire_message apart = {.type = EXEC_WIRE_APART};
     mst_closep(&exec->round.fd_in);
     mst_closep(&exec->round.fd_out);
     mst_closep(&exec->port_fd);
@@ -270,7 +269,6 @@ static void leave(void *job)
     exec->wants_write = false;
     exec->verdict_ns = exec->ends_ns = exec->torn_ns = 0;
     exec->decided = false;
-    (void)exec_tell(exec, &apart, NULL); /* it is gone: the next word to it says so */
 }
 
 static uint64_t position(void *job)

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* As few are worth choosing from; a thousand workers at one address are not meant. */
+#define PORTS_ENOUGH 64
 #define PORTS_FIRST  20000
-#define PORTS_ENOUGH 64 /* as few are worth choosing from; a thousand workers at one address are not meant   \
-                         */
-#define PORTS_TRIES 4096
+#define PORTS_TRIES  4096
 
 int exec_ports_parse(const char *text, struct exec_port_range *ret_range, struct mst_error *err)
 {

@@ -22,8 +22,6 @@
 #define ORPHAN_NS     (2 * MST_NS_PER_S)   /* for what programs left behind, before SIGKILL */
 #define LOOK_AGAIN_NS (50 * MST_NS_PER_MS) /* at orphans, whose end is not always told */
 #define FAREWELL_NS   (60 * MST_NS_PER_S)  /* for the network part, once it has said how this ends */
-#define APART_NS      (60 * MST_NS_PER_S)  /* without a view, when CMD has ended and is not to be restarted */
-#define NETWORK_NS    (10 * MST_NS_PER_S)  /* from SIGTERM to SIGKILL for the network part */
 #define LONGEST_MS    60000
 #define SPAWN_REFUSED 255 /* what ssh says of its own faults */
 
@@ -58,9 +56,8 @@ struct supervisor {
     int leaving; /* the signal that told this worker to go; 0: none */
     bool ended;  /* the network part has said how this ends */
     int end_status;
-    uint64_t apart_ns; /* when being without a view counts as the end; 0: there is one */
-    bool broken;       /* the network part cannot be trusted: 125 */
-    bool over;         /* nothing is left, and nothing can be asked for */
+    bool broken; /* the network part cannot be trusted: 125 */
+    bool over;   /* nothing is left, and nothing can be asked for */
 };
 
 /* ---- signals ---- */
@@ -119,12 +116,6 @@ static void tell(struct supervisor *supervisor, const struct exec_wire_message *
             mst_log_error("exec", "%s", err.text);
         stop_listening(supervisor);
     }
-}
-
-static void end_network(struct supervisor *supervisor, uint64_t after_ns)
-{
-    if (supervisor->network > 0 && supervisor->network_kill_ns == 0)
-        supervisor->network_kill_ns = mst_now_ns() + after_ns;
 }
 
 /* What it says makes no sense: it may have been taken over. */
@@ -320,7 +311,6 @@ static void asked_to(struct supervisor *supervisor, struct exec_wire_message *me
     struct spawn *found;
     switch (message->type) {
     case EXEC_WIRE_FACTS:
-        supervisor->apart_ns = 0;
         if (take_facts(supervisor, message, &err) < 0)
             distrust(supervisor, err.text);
         return;
@@ -347,10 +337,7 @@ static void asked_to(struct supervisor *supervisor, struct exec_wire_message *me
     case EXEC_WIRE_END:
         supervisor->ended = true;
         supervisor->end_status = (int)message->status;
-        end_network(supervisor, FAREWELL_NS);
-        return;
-    case EXEC_WIRE_APART:
-        supervisor->apart_ns = mst_now_ns() + APART_NS;
+        supervisor->network_kill_ns = mst_now_ns() + FAREWELL_NS;
         return;
     default:
         distrust(supervisor, "a message that only this side sends");
@@ -445,18 +432,11 @@ static void tick(struct supervisor *supervisor)
         if (exec_group_tick(&supervisor->spawns[s].group, now_ns))
             spawn_gone(supervisor, supervisor->spawns[s].id, supervisor->spawns[s].group.status);
     check_stopped(supervisor, now_ns);
-    if (supervisor->apart_ns != 0 && now_ns >= supervisor->apart_ns && supervisor->command_ended &&
-        supervisor->options->settings->on_change == EXEC_IGNORE && supervisor->network > 0 &&
-        supervisor->network_kill_ns == 0) {
-        mst_log_warn("exec", "CMD has ended, and no other worker is left to wait for");
-        (void)kill(supervisor->network, SIGTERM);
-        end_network(supervisor, NETWORK_NS);
-    }
     if (supervisor->network > 0 && supervisor->network_kill_ns != 0 &&
         now_ns >= supervisor->network_kill_ns) {
         mst_log_warn("exec", "the network part does not end: it is killed");
         (void)kill(supervisor->network, SIGKILL);
-        supervisor->network_kill_ns = now_ns + NETWORK_NS;
+        supervisor->network_kill_ns = now_ns + FAREWELL_NS;
     }
 }
 
@@ -476,8 +456,6 @@ static uint64_t next_deadline_ns(const struct supervisor *supervisor)
         sooner(&deadline_ns, now_ns + LOOK_AGAIN_NS);
     if (supervisor->network > 0 && supervisor->network_kill_ns != 0)
         sooner(&deadline_ns, supervisor->network_kill_ns);
-    if (supervisor->apart_ns != 0 && supervisor->command_ended)
-        sooner(&deadline_ns, supervisor->apart_ns > now_ns ? supervisor->apart_ns : now_ns + LOOK_AGAIN_NS);
     return deadline_ns;
 }
 

@@ -109,7 +109,6 @@ static bool is_fit(const struct exec_wire_message *message, size_t rest, size_t 
     case EXEC_WIRE_START:
     case EXEC_WIRE_STOP:
     case EXEC_WIRE_END:
-    case EXEC_WIRE_APART:
     case EXEC_WIRE_STARTED:
     case EXEC_WIRE_EXITED:
     case EXEC_WIRE_STOPPED:

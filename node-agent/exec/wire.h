@@ -20,7 +20,6 @@ enum exec_wire_type {
     EXEC_WIRE_SPAWN = 4,  /* id, command: a shell with three descriptors, for another worker */
     EXEC_WIRE_SIGNAL = 5, /* id, number: to one that was spawned; SIGKILL included */
     EXEC_WIRE_END = 6,    /* status: how this worker's exec ends */
-    EXEC_WIRE_APART = 7,  /* no view holds at the moment */
 
     /* by the supervisor */
     EXEC_WIRE_STARTED = 16, /* number: the process */
