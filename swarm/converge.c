@@ -125,6 +125,7 @@ static void judge_failures(struct converge_service *service, const struct tally 
         (void)snprintf(service->state, sizeof service->state, "rejected");
     } else if (tally->failed >= FAILURES_MAX || (is_final && tally->failed > 0)) {
         service->code = SWARM_NO_CONVERGENCE;
+        service->is_failing = true;
         (void)snprintf(service->state, sizeof service->state, is_final ? "failed" : "crash loop");
     }
 }

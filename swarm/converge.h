@@ -19,6 +19,7 @@ struct converge_service {
     size_t running, wanted, completed;
     int code; /* 0: under way; SWARM_NO_CONVERGENCE or SWARM_ROLLED_BACK: never */
     bool is_settled;
+    bool is_failing;          /* its tasks fail, or the only one has: `code` says so */
     bool is_waiting_for_node; /* pending with "no suitable node": never, when it stays so */
 };
 

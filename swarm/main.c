@@ -34,7 +34,7 @@ static int help(FILE *stream, int status)
         (void)fprintf(stream, "  %-10s%s\n", verbs[i].name, verbs[i].help);
     (void)fputs(
         "\n'muster help VERB' says more. Exit status: 0 done, 1 failed, 2 bad usage or input, 3 refused\n"
-        "by the engine, 4 timed out, 5 rolled back, 6 will not converge, 7 a worker failed,\n"
+        "by the engine, 4 timed out, 5 rolled back, 6 will not converge, 7 the training failed,\n"
         "10 plan found changes, 130 or 143 interrupted.\n",
         stream);
     return status;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
+#include "muster/cleanup.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,14 +18,17 @@ static const char *host_name(const struct progress *progress, const struct worke
     return node ? node->hostname : "?";
 }
 
+const char *progress_slot_name(const char *stack, const char *slot)
+{
+    const size_t bytes = stack ? strlen(stack) : 0;
+
+    return bytes > 0 && strncmp(slot, stack, bytes) == 0 && slot[bytes] == '_' ? slot + bytes + 1 : slot;
+}
+
 /* Everything here is of one stack: its name need not be in every line. */
 static const char *slot_name(const struct progress *progress, const struct worker *worker)
 {
-    const size_t bytes = progress->stack ? strlen(progress->stack) : 0;
-
-    return bytes > 0 && strncmp(worker->slot, progress->stack, bytes) == 0 && worker->slot[bytes] == '_'
-               ? worker->slot + bytes + 1
-               : worker->slot;
+    return progress_slot_name(progress->stack, worker->slot);
 }
 
 /* Of all epochs, 0 to 1. */
@@ -64,30 +69,41 @@ void progress_worker_line(const struct progress *progress, const struct worker *
                           size_t capacity)
 {
     char bar[BAR_CELLS + 1], eta[16];
+    const int used =
+        snprintf(text, capacity, "  %-10s %-8s ", slot_name(progress, worker), host_name(progress, worker));
+    char *rest = used > 0 && (size_t)used < capacity ? text + used : text;
+    const size_t left = capacity - (size_t)(rest - text);
 
     bar_text(part_done(worker), bar);
     eta_text(worker, eta, sizeof eta);
     switch (worker->state) {
-    case WORKER_STARTED:
-        (void)snprintf(text, capacity, "  %-10s %-8s looking for the others", slot_name(progress, worker),
-                       host_name(progress, worker));
+    case WORKER_FORMING:
+        if (worker->want > 0)
+            (void)snprintf(rest, left, "waiting: %" PRIu32 " of %" PRIu32 " workers", worker->have,
+                           worker->want);
+        else
+            (void)snprintf(rest, left, "looking for the others");
         break;
-    case WORKER_WAITING:
-        (void)snprintf(text, capacity, "  %-10s %-8s waiting: %" PRIu32 " of %" PRIu32 " workers",
-                       slot_name(progress, worker), host_name(progress, worker), worker->have, worker->want);
+    case WORKER_PAUSED:
+        (void)snprintf(rest, left, "paused: %" PRIu32 " of the %" PRIu32 " workers that are needed",
+                       worker->have, worker->want);
         break;
+    case WORKER_CHANGING:
+        (void)snprintf(rest, left, "changing: view %" PRIu32 " is over", worker->view);
+        break;
+    case WORKER_LEAVING:
+    case WORKER_LEFT:
+    case WORKER_LOST:
     case WORKER_FAILED:
-        (void)snprintf(text, capacity, "  %-10s %-8s failed: %s", slot_name(progress, worker),
-                       host_name(progress, worker), worker->reason);
+        (void)snprintf(rest, left, "%s: %s", worker_state_text(worker->state), worker->reason);
         break;
     case WORKER_TRAINING:
     case WORKER_DONE: /* all but the steps fits 80 columns */
-        (void)snprintf(text, capacity,
-                       "  %-10s %-8s [%s] %3" PRIu32 "/%-3" PRIu32
-                       " loss %6.3f acc %5.3f %5.0f ms/step %s  %" PRIu64 "/%" PRIu64,
-                       slot_name(progress, worker), host_name(progress, worker), bar, worker->epoch,
-                       worker->epochs, worker->loss, worker->accuracy, worker->ms_per_step, eta, worker->step,
-                       worker->steps);
+        (void)snprintf(rest, left,
+                       "[%s] %3" PRIu32 "/%-3" PRIu32 " loss %6.3f acc %5.3f %5.0f ms/step %s  %" PRIu64
+                       "/%" PRIu64,
+                       bar, worker->epoch, worker->epochs, worker->loss, worker->accuracy,
+                       worker->ms_per_step, eta, worker->step, worker->steps);
         break;
     }
 }
@@ -141,17 +157,92 @@ static void tell_epoch(struct progress *progress, struct report *report, const s
                     last->accuracy);
 }
 
+static void append_names(struct mst_buf *text, const struct progress *progress, const cJSON *slots,
+                         const char *what)
+{
+    const cJSON *slot;
+    const char *between = ", ";
+
+    cJSON_ArrayForEach(slot, slots)
+    {
+        (void)mst_buf_printf(text, "%s%s", between, progress_slot_name(progress->stack, slot->valuestring));
+        between = " and ";
+    }
+    if (cJSON_GetArraySize(slots) > 0)
+        (void)mst_buf_printf(text, " %s", what);
+}
+
+static void tell_recovery(const struct progress *progress, struct report *report,
+                          const struct worker_recovery *recovery)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(16384);
+
+    append_names(&text, progress, recovery->lost, "lost");
+    append_names(&text, progress, recovery->left, "left");
+    append_names(&text, progress, recovery->joined, "joined");
+    report_line(report, "view %" PRIu32 ", %" PRIu32 " workers%s; training again after %.2f s",
+                recovery->view, recovery->world, mst_buf_text(&text), recovery->ms / 1000);
+}
+
+/* Once a pause, with what the one says that misses most. */
+static void tell_pause(struct progress *progress, struct report *report, const struct workers *workers)
+{
+    const struct worker *paused = NULL;
+
+    for (size_t i = 0; i < workers->count; i++) {
+        const struct worker *worker = &workers->items[i];
+        if (worker->state == WORKER_PAUSED && (!paused || worker->have < paused->have))
+            paused = worker;
+    }
+    if (paused && !progress->has_told_pause)
+        report_line(report, "paused: %" PRIu32 " of the %" PRIu32 " workers that are needed to go on",
+                    paused->have, paused->want);
+    progress->has_told_pause = paused != NULL;
+}
+
+/* What changes the view stays readable on a terminal too. */
+static void tell_changes(struct progress *progress, struct report *report, const struct workers *workers)
+{
+    for (; progress->told_losses < workers->loss_count; progress->told_losses++) {
+        const struct worker_loss *loss = &workers->losses[progress->told_losses];
+        if (loss->said_itself) {
+            report_line(report, "%s failed: %s", progress_slot_name(progress->stack, loss->slot),
+                        loss->reason);
+            continue;
+        }
+        report_line(report, "%s lost: %s (view %" PRIu32 ", after step %" PRIu64 ")",
+                    progress_slot_name(progress->stack, loss->slot), loss->reason, loss->view, loss->step);
+    }
+    tell_pause(progress, report, workers);
+    for (; progress->told_recoveries < workers->recovery_count; progress->told_recoveries++)
+        tell_recovery(progress, report, &workers->recoveries[progress->told_recoveries]);
+}
+
+/* All of the first view are in it. */
+static bool have_found_each_other(const struct workers *workers, size_t *ret_world)
+{
+    size_t training = 0;
+
+    *ret_world = 0;
+    for (size_t i = 0; i < workers->count; i++) {
+        const struct worker *worker = &workers->items[i];
+        training += worker->state == WORKER_TRAINING || worker->state == WORKER_DONE;
+        *ret_world = worker->world > *ret_world ? worker->world : *ret_world;
+    }
+    return *ret_world > 0 && training >= *ret_world;
+}
+
 static void tell(struct progress *progress, struct report *report, const struct workers *workers)
 {
     const uint32_t common = workers_common_epoch(workers);
+    size_t world;
 
-    if (workers->count != progress->told_have && workers->count < progress->expected)
+    if (workers->count > progress->told_have && workers->count < progress->expected &&
+        !progress->has_told_start)
         report_line(report, "%zu of %zu workers have started", workers->count, progress->expected);
     progress->told_have = workers->count;
-    if (workers->count < progress->expected)
-        return;
-    if (!progress->has_told_start && workers_count_state(workers, WORKER_TRAINING) == workers->count) {
-        report_line(report, "%zu workers have found each other", workers->count);
+    if (!progress->has_told_start && have_found_each_other(workers, &world)) {
+        report_line(report, "%zu workers have found each other", world);
         progress->has_told_start = true;
     }
     while (progress->told_epoch < common)
@@ -160,6 +251,7 @@ static void tell(struct progress *progress, struct report *report, const struct 
 
 void progress_show(struct progress *progress, struct report *report, const struct workers *workers)
 {
+    tell_changes(progress, report, workers);
     if (report->is_terminal)
         draw(progress, report, workers);
     else

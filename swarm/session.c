@@ -4,8 +4,11 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/signals.h"
+#include "stack.h"
 
 #include <signal.h>
+
+#define TROUBLE_MAX_MS 20000 /* an engine that restarts is back by then */
 
 static const int caught[] = {SIGINT, SIGTERM};
 
@@ -45,6 +48,18 @@ void session_heed_no_more_signals(struct session *session)
 {
     mst_signals_restore(caught, MST_ARRAY_COUNT(caught));
     engine_set_cancel_fd(session->engine, -1);
+}
+
+bool session_bears(struct session *session, struct trouble *trouble, int code, const struct mst_error *err)
+{
+    if (code == -ECANCELED || code == -ENOMEM || code == SWARM_WORKER_FAILED ||
+        code == SWARM_NO_CONVERGENCE || code == SWARM_ROLLED_BACK)
+        return false;
+    if (trouble->since_ns == 0) {
+        trouble->since_ns = mst_now_ns();
+        report_line(&session->report, "warning: %s; trying again", err->text);
+    }
+    return mst_ms_since(trouble->since_ns) < TROUBLE_MAX_MS;
 }
 
 int session_wait(struct session *session, unsigned ms, uint64_t deadline_ns, struct mst_error *err)

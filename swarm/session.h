@@ -24,6 +24,14 @@ int session_catch_signals(struct session *session, struct mst_error *err);
 /* Cleaning up after the first signal: the next one ends the process at once. */
 void session_heed_no_more_signals(struct session *session);
 
+/* An engine that is away for a moment, or has not found its Swarm again: it was restarted. */
+struct trouble {
+    uint64_t since_ns; /* 0: there is none */
+};
+
+/* True while `code` may pass: it is told of once, as a warning, and given some seconds. */
+bool session_bears(struct session *session, struct trouble *trouble, int code, const struct mst_error *err);
+
 /* Serve the streams for at least `ms`, or until the deadline (0: none), and return -ETIMEDOUT when that is
  * past (without a text: the caller knows what it waited for), -ECANCELED, or an error. */
 int session_wait(struct session *session, unsigned ms, uint64_t deadline_ns, struct mst_error *err);

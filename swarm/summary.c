@@ -151,6 +151,7 @@ static void add_worker(struct build *build, const struct summary *summary, const
     build_text_if(build, object, "reason", worker->reason);
     add_heard(build, object, "rank", worker->rank);
     add_number(build, object, "view", worker->view);
+    add_number(build, object, "starts", worker->starts);
     add_number(build, object, "epochs", (double)worker->history_count);
     add_number(build, object, "steps", (double)worker->total_steps);
     add_number(build, object, "seconds", worker->seconds);
@@ -167,6 +168,36 @@ static void add_worker(struct build *build, const struct summary *summary, const
     build_text(build, sweep, "method", worker->sweep_method);
     add_heard(build, object, "view_ms", worker->view_ms);
     add_heard(build, object, "first_step_ms", worker->first_step_ms);
+}
+
+static void add_slots(struct build *build, cJSON *object, const char *key, const cJSON *slots)
+{
+    cJSON *copy = cJSON_Duplicate(slots, true);
+
+    if (!copy || !object || !cJSON_AddItemToObject(object, key, copy)) {
+        cJSON_Delete(copy);
+        build->no_memory = true;
+    }
+}
+
+static void add_recoveries(struct build *build, const struct workers *workers, cJSON *root)
+{
+    cJSON *array = build_array(build, root, "recoveries");
+
+    for (size_t i = 0; i < workers->recovery_count; i++) {
+        const struct worker_recovery *recovery = &workers->recoveries[i];
+        cJSON *object = build_append(build, array);
+        add_number(build, object, "view", recovery->view);
+        add_number(build, object, "world", recovery->world);
+        add_slots(build, object, "lost", recovery->lost);
+        add_slots(build, object, "joined", recovery->joined);
+        add_slots(build, object, "left", recovery->left);
+        add_number(build, object, "detected_ms", recovery->detected_ms);
+        add_number(build, object, "agreed_ms", recovery->agreed_ms);
+        add_number(build, object, "ready_ms", recovery->ready_ms);
+        add_number(build, object, "ms", recovery->ms);
+        add_number(build, object, "steps_repeated", (double)recovery->steps_repeated);
+    }
 }
 
 static double between(double from_s, double to_s)
@@ -213,6 +244,7 @@ int summary_json(const struct summary *summary, cJSON **ret_json, struct mst_err
     array = build_array(&build, root, "workers");
     for (size_t i = 0; i < workers->count; i++)
         add_worker(&build, summary, &workers->items[i], array);
+    add_recoveries(&build, workers, root);
     add_number(&build, root, "collected_files", (double)summary->collected_files);
     add_number(&build, root, "stats_rows", (double)summary->stats_rows);
     if (build.no_memory)
@@ -281,6 +313,9 @@ int summary_print(const struct summary *summary, FILE *stream, struct mst_error 
     (void)fputc('\n', stream);
     print_ms(stream, "sweep of the subnet:", summary_sweep_ms(workers));
     print_ms(stream, "last start to first training step:", summary_first_step_ms(workers));
+    if (workers->recovery_count > 0)
+        (void)fprintf(stream, "%-38s %zu, the longest took %.0f ms\n",
+                      "changes of the view:", workers->recovery_count, workers_slowest_recovery_ms(workers));
     if (workers->test_accuracy >= 0)
         (void)fprintf(stream, "%-38s %.4f\n", "test accuracy:", workers->test_accuracy);
     if (workers_count_state(workers, WORKER_DONE) > 0)

@@ -19,7 +19,7 @@ static const struct mst_option table[] = {
     {.name = "complete",
      .kind = MST_OPT_FLAG,
      .set = set_complete,
-     .help = "wait until all workers are done, and fail when one does"},
+     .help = "wait until the training is done, and fail when it cannot go on"},
     CLI_TIMEOUT_OPTION("24h", "give up then"),
     CLI_COMMON_OPTIONS,
 };

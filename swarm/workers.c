@@ -6,42 +6,51 @@
 #include "muster/json.h"
 #include "plain.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define TAILS_MAX 4096
+#define SLOTS_MAX 64 /* named in one recovery; the rest is not shown */
 
 void workers_init(struct workers *workers)
 {
     *workers = (struct workers){.test_accuracy = -1};
 }
 
+static void release_recovery(struct worker_recovery *recovery)
+{
+    cJSON_Delete(recovery->lost);
+    cJSON_Delete(recovery->joined);
+    cJSON_Delete(recovery->left);
+}
+
 void workers_release(struct workers *workers)
 {
     for (size_t i = 0; i < workers->count; i++)
-        free(workers->items[i].history);
+        worker_release(&workers->items[i]);
+    for (size_t i = 0; i < workers->recovery_count; i++)
+        release_recovery(&workers->recoveries[i]);
     free(workers->items);
     free(workers->tails);
+    free(workers->losses);
+    free(workers->recoveries);
     cJSON_Delete(workers->members);
     workers_init(workers);
-}
-
-const char *worker_state_text(enum worker_state state)
-{
-    static const char *const texts[] = {[WORKER_STARTED] = "started",
-                                        [WORKER_WAITING] = "waiting",
-                                        [WORKER_TRAINING] = "training",
-                                        [WORKER_DONE] = "done",
-                                        [WORKER_FAILED] = "failed"};
-
-    return texts[state];
 }
 
 struct worker *workers_by_task(const struct workers *workers, const char *task_id)
 {
     for (size_t i = 0; i < workers->count; i++) {
         if (strcmp(workers->items[i].task_id, task_id) == 0)
+            return &workers->items[i];
+    }
+    return NULL;
+}
+
+struct worker *workers_by_slot(const struct workers *workers, const char *slot)
+{
+    for (size_t i = 0; i < workers->count; i++) {
+        if (strcmp(workers->items[i].slot, slot) == 0)
             return &workers->items[i];
     }
     return NULL;
@@ -54,15 +63,6 @@ const struct worker_tail *workers_tail(const struct workers *workers, const char
             return &workers->tails[i];
     }
     return NULL;
-}
-
-static void forget_results(struct worker *worker)
-{
-    worker->rank = -1;
-    worker->test_accuracy = -1;
-    worker->sweep_ms = worker->view_ms = worker->first_step_ms = -1;
-    worker->state = WORKER_STARTED;
-    worker->digest[0] = worker->reason[0] = '\0';
 }
 
 /* In order of slots, so that every list and the display are stable. */
@@ -86,181 +86,11 @@ static int insert_worker(struct workers *workers, const char *slot, struct worke
     workers->items = items;
     memmove(&items[at + 1], &items[at], (workers->count - at) * sizeof *items);
     workers->count++;
-    items[at] = (struct worker){0};
+    worker_init(&items[at]);
     (void)snprintf(items[at].slot, sizeof items[at].slot, "%s", slot);
-    forget_results(&items[at]);
     *ret_worker = &items[at];
     return 0;
 }
-
-/* Numbers of others are finite or they are nothing. */
-static double number(const cJSON *event, const char *key, double fallback)
-{
-    const double value = mst_json_double_or(event, key, fallback);
-
-    return isfinite(value) ? value : fallback;
-}
-
-static uint32_t count(const cJSON *event, const char *key)
-{
-    const uint64_t value = mst_json_u64_or(event, key, 0);
-
-    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-static void copy(char *text, size_t capacity, const cJSON *event, const char *key)
-{
-    (void)snprintf(text, capacity, "%s", mst_json_string_or(event, key, ""));
-    plain_text(text);
-}
-
-static int on_start(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err)
-{
-    (void)workers, (void)err;
-    copy(worker->version, sizeof worker->version, event, "version");
-    copy(worker->address, sizeof worker->address, event, "address");
-    return 0;
-}
-
-static int on_sweep(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err)
-{
-    (void)workers, (void)err;
-    worker->sweep_ms = number(event, "ms", -1);
-    worker->sweep_is_complete = mst_json_bool_or(event, "complete", false);
-    worker->sweep_addresses = count(event, "addresses");
-    worker->sweep_answered = count(event, "answered");
-    copy(worker->sweep_method, sizeof worker->sweep_method, event, "method");
-    return 0;
-}
-
-static int on_waiting(struct workers *workers, struct worker *worker, const cJSON *event,
-                      struct mst_error *err)
-{
-    (void)workers, (void)err;
-    worker->have = count(event, "have");
-    worker->want = count(event, "want");
-    worker->state = WORKER_WAITING;
-    return 0;
-}
-
-static int on_view(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err)
-{
-    const cJSON *members = mst_json_at(event, "members", NULL);
-
-    worker->view = count(event, "view");
-    worker->rank = (int32_t)(count(event, "rank") & INT32_MAX);
-    worker->world = count(event, "world");
-    worker->view_ms = number(event, "since_start_ms", -1);
-    worker->state = WORKER_TRAINING;
-    if (!cJSON_IsArray(members))
-        return 0;
-    cJSON_Delete(workers->members);
-    workers->members = cJSON_Duplicate(members, true);
-    return workers->members ? 0 : mst_error_set(err, -ENOMEM, "view: no memory");
-}
-
-static int on_first_step(struct workers *workers, struct worker *worker, const cJSON *event,
-                         struct mst_error *err)
-{
-    (void)workers, (void)err;
-    worker->first_step_ms = number(event, "since_start_ms", -1);
-    return 0;
-}
-
-static int on_progress(struct workers *workers, struct worker *worker, const cJSON *event,
-                       struct mst_error *err)
-{
-    (void)workers, (void)err;
-    worker->state = WORKER_TRAINING;
-    worker->epoch = count(event, "epoch");
-    worker->epochs = count(event, "epochs");
-    worker->step = mst_json_u64_or(event, "step", 0);
-    worker->steps = mst_json_u64_or(event, "steps", 0);
-    worker->loss = number(event, "loss", 0);
-    worker->accuracy = number(event, "accuracy", 0);
-    worker->ms_per_step = number(event, "ms_per_step", 0);
-    return 0;
-}
-
-static int on_epoch(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err)
-{
-    struct worker_epoch *history;
-    const int r = on_progress(workers, worker, event, err);
-
-    if (r < 0 || worker->history_count >= WORKERS_EPOCHS_MAX)
-        return r;
-    worker->step = worker->steps;
-    worker->seconds += number(event, "seconds", 0);
-    history = reallocarray(worker->history, worker->history_count + 1, sizeof *history);
-    if (!history)
-        return mst_error_set(err, -ENOMEM, "worker '%s': no memory for its history", worker->slot);
-    worker->history = history;
-    history[worker->history_count++] = (struct worker_epoch){
-        .epoch = worker->epoch,
-        .view = worker->view,
-        .rank = worker->rank,
-        .steps = worker->steps,
-        .bytes_sent = mst_json_u64_or(event, "bytes_sent", 0),
-        .seconds = number(event, "seconds", 0),
-        .ms_per_step = worker->ms_per_step,
-        .loss = worker->loss,
-        .accuracy = worker->accuracy,
-        .wait_ms = number(event, "wait_ms", 0),
-        .transfer_ms = number(event, "transfer_ms", 0),
-        .compute_ms = number(event, "compute_ms", 0),
-    };
-    return 0;
-}
-
-static int on_test(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err)
-{
-    (void)worker, (void)err;
-    workers->test_accuracy = number(event, "accuracy", -1);
-    return 0;
-}
-
-static int on_done(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err)
-{
-    (void)workers, (void)err;
-    worker->state = WORKER_DONE;
-    worker->seconds = number(event, "seconds", worker->seconds);
-    worker->total_steps = mst_json_u64_or(event, "steps", 0);
-    worker->loss = number(event, "loss", worker->loss);
-    worker->accuracy = number(event, "accuracy", worker->accuracy);
-    worker->test_accuracy = number(event, "test_accuracy", -1);
-    if (worker->epochs == 0)
-        worker->epochs = worker->epoch = count(event, "epochs");
-    if (worker->total_steps > 0 && worker->seconds > 0)
-        worker->ms_per_step = 1000 * worker->seconds / (double)worker->total_steps;
-    copy(worker->digest, sizeof worker->digest, event, "digest");
-    return 0;
-}
-
-static int on_failed(struct workers *workers, struct worker *worker, const cJSON *event,
-                     struct mst_error *err)
-{
-    (void)workers, (void)err;
-    worker->state = WORKER_FAILED;
-    worker->failed_s = number(event, "t", 0);
-    copy(worker->reason, sizeof worker->reason, event, "reason");
-    return 0;
-}
-
-static const struct {
-    const char *name;
-    int (*take)(struct workers *workers, struct worker *worker, const cJSON *event, struct mst_error *err);
-} worker_events[] = {
-    {"start", on_start},
-    {"sweep", on_sweep},
-    {"waiting", on_waiting},
-    {"view", on_view},
-    {"first_step", on_first_step},
-    {"progress", on_progress},
-    {"epoch", on_epoch},
-    {"test", on_test},
-    {"done", on_done},
-    {"failed", on_failed},
-};
 
 static int keep_line(struct workers *workers, const struct log_message *message)
 {
@@ -287,13 +117,199 @@ static int keep_line(struct workers *workers, const struct log_message *message)
     return 0;
 }
 
+/* ---- what happens to the view ---- */
+
+static int note_view(struct workers *workers, const struct worker *worker, const cJSON *event,
+                     struct mst_error *err)
+{
+    const cJSON *members = mst_json_at(event, "members", NULL);
+
+    if (worker->view < workers->newest_view)
+        return 0; /* a log that lags */
+    workers->newest_view = worker->view;
+    if (!cJSON_IsArray(members))
+        return 0;
+    cJSON_Delete(workers->members);
+    workers->members = cJSON_Duplicate(members, true);
+    return workers->members ? 0 : mst_error_set(err, -ENOMEM, "view: no memory");
+}
+
+static int add_loss(struct workers *workers, const struct worker_loss *loss, struct mst_error *err)
+{
+    struct worker_loss *losses;
+
+    if (workers->loss_count >= WORKERS_LOSSES_MAX)
+        return 0;
+    losses = reallocarray(workers->losses, workers->loss_count + 1, sizeof *losses);
+    if (!losses)
+        return mst_error_set(err, -ENOMEM, "worker '%s' lost: no memory", loss->slot);
+    workers->losses = losses;
+    losses[workers->loss_count++] = *loss;
+    return 0;
+}
+
+/* Every survivor says it; the first is heard. */
+static int note_loss(struct workers *workers, const cJSON *event, struct mst_error *err)
+{
+    struct worker_loss loss = {.view = worker_event_count(event, "view"),
+                               .step = mst_json_u64_or(event, "step", 0)};
+    struct worker *worker;
+
+    worker_event_text(loss.slot, sizeof loss.slot, event, "lost");
+    worker_event_text(loss.reason, sizeof loss.reason, event, "reason");
+    for (size_t i = workers->loss_count; i > 0; i--) {
+        const struct worker_loss *known = &workers->losses[i - 1];
+        if (!known->said_itself && known->view == loss.view && strcmp(known->slot, loss.slot) == 0)
+            return 0;
+    }
+    if (loss.slot[0] == '\0')
+        return 0;
+    /* Not one that was started again meanwhile: logs of several nodes come as they like. */
+    worker = workers_by_slot(workers, loss.slot);
+    if (worker && worker->view == loss.view && worker_is_at_work(worker)) {
+        worker->state = worker->state == WORKER_LEAVING ? WORKER_LEFT : WORKER_LOST;
+        worker->failed_s = 0;
+        (void)snprintf(worker->reason, sizeof worker->reason, "%s", loss.reason);
+    }
+    return add_loss(workers, &loss, err);
+}
+
+static int note_failure(struct workers *workers, const struct worker *worker, struct mst_error *err)
+{
+    struct worker_loss loss = {.view = worker->view, .said_itself = true};
+
+    (void)snprintf(loss.slot, sizeof loss.slot, "%s", worker->slot);
+    (void)snprintf(loss.reason, sizeof loss.reason, "%s", worker->reason);
+    return add_loss(workers, &loss, err);
+}
+
+/* Names, and nothing else, as an array that is the caller's. NULL without memory. */
+static cJSON *slots_of(const cJSON *event, const char *key)
+{
+    cJSON *slots = cJSON_CreateArray();
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, mst_json_at(event, key, NULL))
+    {
+        char slot[WORKER_SLOT_BYTES];
+        if (!cJSON_IsString(item) || cJSON_GetArraySize(slots) >= SLOTS_MAX)
+            continue;
+        (void)snprintf(slot, sizeof slot, "%s", item->valuestring);
+        plain_text(slot);
+        if (!cJSON_AddItemToArray(slots, cJSON_CreateString(slot))) {
+            cJSON_Delete(slots);
+            return NULL;
+        }
+    }
+    return slots;
+}
+
+static double duration_ms(const cJSON *event, const char *key)
+{
+    const double ms = worker_event_number(event, key, 0);
+
+    return ms > 0 ? ms : 0;
+}
+
+static int note_recovery(struct workers *workers, const cJSON *event, struct mst_error *err)
+{
+    struct worker_recovery recovery = {
+        .view = worker_event_count(event, "view"),
+        .world = worker_event_count(event, "world"),
+        .lost = slots_of(event, "lost"),
+        .joined = slots_of(event, "joined"),
+        .left = slots_of(event, "left"),
+        .detected_ms = duration_ms(event, "detected_ms"),
+        .agreed_ms = duration_ms(event, "agreed_ms"),
+        .ready_ms = duration_ms(event, "ready_ms"),
+        .ms = duration_ms(event, "ms"),
+        .steps_repeated = mst_json_u64_or(event, "steps_repeated", 0),
+    };
+    struct worker_recovery *recoveries = NULL;
+    size_t at = 0;
+    int r = 0;
+
+    while (at < workers->recovery_count && workers->recoveries[at].view != recovery.view)
+        at++;
+    if (!recovery.lost || !recovery.joined || !recovery.left) {
+        r = -ENOMEM;
+    } else if (at < workers->recovery_count && workers->recoveries[at].ms < recovery.ms) {
+        release_recovery(&workers->recoveries[at]);
+        workers->recoveries[at] = recovery;
+        return 0;
+    } else if (at == workers->recovery_count && at < WORKERS_RECOVERIES_MAX) {
+        recoveries = reallocarray(workers->recoveries, at + 1, sizeof *recoveries);
+        r = recoveries ? 0 : -ENOMEM;
+    }
+    if (!recoveries) {
+        release_recovery(&recovery);
+        return r < 0 ? mst_error_set(err, r, "recovery of the view: no memory") : 0;
+    }
+    workers->recoveries = recoveries;
+    recoveries[workers->recovery_count++] = recovery;
+    return 0;
+}
+
+static void note_left(struct workers *workers, const cJSON *event)
+{
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, mst_json_at(event, "left", NULL))
+    {
+        struct worker *worker = cJSON_IsString(item) ? workers_by_slot(workers, item->valuestring) : NULL;
+        if (worker && worker->state == WORKER_LEAVING)
+            worker->state = WORKER_LEFT;
+    }
+}
+
+static int note_for_all(struct workers *workers, const struct worker *worker, const char *name,
+                        const cJSON *event, struct mst_error *err)
+{
+    if (strcmp(name, "view") == 0)
+        return note_view(workers, worker, event, err);
+    if (strcmp(name, "lost") == 0)
+        return note_loss(workers, event, err);
+    if (strcmp(name, "failed") == 0)
+        return note_failure(workers, worker, err);
+    if (strcmp(name, "recovered") == 0) {
+        note_left(workers, event);
+        return note_recovery(workers, event, err);
+    }
+    if (strcmp(name, "test") == 0)
+        workers->test_accuracy = worker_event_number(event, "accuracy", -1);
+    return 0;
+}
+
 static void on_collected(struct workers *workers, const struct log_message *message, const cJSON *event)
 {
     workers->is_collected = true;
     workers->collected_files = mst_json_u64_or(event, "files", 0);
     workers->collected_bytes = mst_json_u64_or(event, "bytes", 0);
-    copy(workers->collected_folder, sizeof workers->collected_folder, event, "folder");
+    worker_event_text(workers->collected_folder, sizeof workers->collected_folder, event, "folder");
     (void)snprintf(workers->collector_task_id, sizeof workers->collector_task_id, "%s", message->task_id);
+}
+
+/* A slot begins with a `start`, and begins anew with the next task's. *ret_worker NULL: this one is of a task
+ * that another has followed, and its log came late. */
+static int on_start(struct workers *workers, const struct log_message *message, const char *slot,
+                    const cJSON *event, struct worker **ret_worker, struct mst_error *err)
+{
+    struct worker *worker;
+    const int r = insert_worker(workers, slot, &worker, err);
+
+    if (r < 0)
+        return r;
+    *ret_worker = NULL;
+    if (strcmp(worker->node_id, message->node_id) == 0 &&
+        worker->started_s > worker_event_number(event, "t", 0))
+        return 0;
+    if (strcmp(worker->task_id, message->task_id) != 0)
+        worker_begin_anew(worker);
+    (void)snprintf(worker->service, sizeof worker->service, "%s", message->service);
+    (void)snprintf(worker->task_id, sizeof worker->task_id, "%s", message->task_id);
+    (void)snprintf(worker->node_id, sizeof worker->node_id, "%s", message->node_id);
+    *ret_worker = worker;
+    return 0;
 }
 
 /* Only a worker starts; other programs' failures are in their tails. */
@@ -301,28 +317,19 @@ static int take_worker_event(struct workers *workers, const struct log_message *
                              const cJSON *event, struct mst_error *err)
 {
     struct worker *worker = workers_by_task(workers, message->task_id);
-    char slot[sizeof worker->slot];
-    int r = 0;
+    char slot[WORKER_SLOT_BYTES];
+    int r;
 
-    copy(slot, sizeof slot, event, "slot");
-    for (size_t i = 0; i < MST_ARRAY_COUNT(worker_events); i++) {
-        if (strcmp(worker_events[i].name, name) != 0)
-            continue;
-        if (!worker && (strcmp(name, "start") != 0 || slot[0] == '\0'))
-            return keep_line(workers, message);
-        if (strcmp(name, "start") == 0) {
-            r = insert_worker(workers, slot, &worker, err);
-            if (r < 0)
-                return r;
-            if (strcmp(worker->task_id, message->task_id) != 0)
-                forget_results(worker); /* the slot's next task */
-            (void)snprintf(worker->service, sizeof worker->service, "%s", message->service);
-            (void)snprintf(worker->task_id, sizeof worker->task_id, "%s", message->task_id);
-            (void)snprintf(worker->node_id, sizeof worker->node_id, "%s", message->node_id);
-        }
-        return worker_events[i].take(workers, worker, event, err);
+    worker_event_text(slot, sizeof slot, event, "slot");
+    if (strcmp(name, "start") == 0 && slot[0] != '\0') {
+        r = on_start(workers, message, slot, event, &worker, err);
+        if (r < 0 || !worker)
+            return r;
     }
-    return 0; /* an event of a newer agent */
+    if (!worker)
+        return keep_line(workers, message);
+    r = worker_take(worker, name, event, err);
+    return r < 0 ? r : note_for_all(workers, worker, name, event, err);
 }
 
 int workers_take(struct workers *workers, const struct log_message *message, cJSON **ret_sample,
@@ -349,6 +356,8 @@ int workers_take(struct workers *workers, const struct log_message *message, cJS
     return take_worker_event(workers, message, name, event, err);
 }
 
+/* ---- of all workers ---- */
+
 size_t workers_count_state(const struct workers *workers, enum worker_state state)
 {
     size_t total = 0;
@@ -358,17 +367,27 @@ size_t workers_count_state(const struct workers *workers, enum worker_state stat
     return total;
 }
 
+static uint32_t finished_epoch(const struct worker *worker)
+{
+    return worker->history_count > 0 ? worker->history[worker->history_count - 1].epoch : 0;
+}
+
 uint32_t workers_common_epoch(const struct workers *workers)
 {
-    uint32_t fewest = UINT32_MAX;
+    uint32_t most = 0, fewest = UINT32_MAX;
 
+    /* One that was lost, or is on its way into the view, does not count; nor does one that joined later than
+     * others finished. */
     for (size_t i = 0; i < workers->count; i++) {
         const struct worker *worker = &workers->items[i];
-        const uint32_t finished =
-            worker->history_count > 0 ? worker->history[worker->history_count - 1].epoch : 0;
-        fewest = finished < fewest ? finished : fewest;
+        const uint32_t finished = finished_epoch(worker);
+        most = finished > most ? finished : most;
+        if (worker_is_at_work(worker) || worker->state == WORKER_DONE)
+            fewest = finished < fewest ? finished : fewest;
     }
-    return workers->count > 0 ? fewest : 0;
+    if (most == 0)
+        return 0;
+    return fewest < most ? most - 1 : most;
 }
 
 bool workers_digests_are_equal(const struct workers *workers)
@@ -384,4 +403,13 @@ bool workers_digests_are_equal(const struct workers *workers)
         digest = worker->digest;
     }
     return digest != NULL;
+}
+
+double workers_slowest_recovery_ms(const struct workers *workers)
+{
+    double most_ms = -1;
+
+    for (size_t i = 0; i < workers->recovery_count; i++)
+        most_ms = workers->recoveries[i].ms > most_ms ? workers->recoveries[i].ms : most_ms;
+    return most_ms;
 }

@@ -506,3 +506,19 @@ void fake_engine_stream(struct fake_engine *fake, const char *path, const void *
     fake->streams[fake->stream_count++] = (struct stream_reply){path, bytes, count};
     pthread_mutex_unlock(&fake->lock);
 }
+
+void fake_engine_frame(struct mst_buf *log, unsigned char stream, const char *second, const char *task,
+                       const char *text)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf line = MST_BUF_INIT(65536);
+    unsigned char header[8] = {stream};
+
+    must(mst_buf_printf(&line,
+                        "2026-01-01T00:00:%s.000000000Z com.docker.swarm.node.id=n1,"
+                        "com.docker.swarm.service.id=s,com.docker.swarm.task.id=%s %s",
+                        second, task, text) == 0);
+    header[6] = (unsigned char)(line.count >> 8);
+    header[7] = (unsigned char)line.count;
+    must(mst_buf_append(log, header, sizeof header) == 0);
+    must(mst_buf_append(log, line.bytes, line.count) == 0);
+}

@@ -5,6 +5,8 @@
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
 
+#include "muster/buf.h"
+
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +49,9 @@ void fake_engine_add(struct fake_engine *fake, const char *list, const char *jso
 /* What GET /services/{id}/logs and other streams of that path reply, raw bytes (borrowed), before they end.
  */
 void fake_engine_stream(struct fake_engine *fake, const char *path, const void *bytes, size_t count);
+/* Append a message of a service's log, as the engine frames it: `second` is of 2026-01-01T00:00, two digits;
+ * `text` ends as it does (a line with "\n"). */
+void fake_engine_frame(struct mst_buf *log, unsigned char stream, const char *second, const char *task,
+                       const char *text);
 
 #endif

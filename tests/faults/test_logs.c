@@ -49,27 +49,13 @@ static void close_bench(struct bench *bench)
     fake_engine_stop(bench->fake);
 }
 
-static void add_part(struct mst_buf *log, unsigned char stream, const char *time, const char *task,
-                     const char *text)
-{
-    mst_cleanup(mst_buf_release) struct mst_buf line = MST_BUF_INIT(4096);
-    unsigned char header[8] = {stream};
-
-    assert_int_equal(
-        mst_buf_printf(&line, "2026-01-01T00:00:%s.000000000Z" DETAILS "%s %s", time, task, text), 0);
-    header[6] = (unsigned char)(line.count >> 8);
-    header[7] = (unsigned char)line.count;
-    assert_int_equal(mst_buf_append(log, header, sizeof header), 0);
-    assert_int_equal(mst_buf_append(log, line.bytes, line.count), 0);
-}
-
 static void add_frame(struct mst_buf *log, unsigned char stream, const char *time, const char *task,
                       const char *text)
 {
     char line[128];
 
     (void)snprintf(line, sizeof line, "%s\n", text);
-    add_part(log, stream, time, task, line);
+    fake_engine_frame(log, stream, time, task, line);
 }
 
 /* Rounds until `requests` logs were asked for, or the follower ends. */
@@ -150,13 +136,13 @@ static void lines_that_docker_cut_are_put_together(void **state)
     struct bench bench;
 
     (void)state;
-    add_part(&log, 1, "01", "t1", "be");
-    add_part(&log, 2, "01", "t1", "another stream\n");
-    add_part(&log, 1, "01", "t2", "another task\n");
-    add_part(&log, 1, "02", "t1", "gin");
-    add_part(&log, 1, "03", "t1", "ning\n");
-    add_part(&log, 1, "04", "t1", "whole\n");
-    add_part(&log, 1, "05", "t2", "killed in the middle of a l");
+    fake_engine_frame(&log, 1, "01", "t1", "be");
+    fake_engine_frame(&log, 2, "01", "t1", "another stream\n");
+    fake_engine_frame(&log, 1, "01", "t2", "another task\n");
+    fake_engine_frame(&log, 1, "02", "t1", "gin");
+    fake_engine_frame(&log, 1, "03", "t1", "ning\n");
+    fake_engine_frame(&log, 1, "04", "t1", "whole\n");
+    fake_engine_frame(&log, 1, "05", "t2", "killed in the middle of a l");
     for (int follow = 0; follow < 2; follow++) {
         open_bench(&bench, NULL, 0, follow);
         fake_engine_stream(bench.fake, "/services/s/logs", log.bytes, log.count);

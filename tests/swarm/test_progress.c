@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../common/test.h"
+#include "muster/json.h"
 #include "progress.h"
 #include "tasks.h"
 #include "taskstate.h"
@@ -26,9 +27,18 @@ static char *shown(bool is_terminal, struct progress *progress, const struct wor
 
 static void a_pipe_gets_one_line_an_epoch(void **state)
 {
-    struct worker two[] = {
-        {.slot = "a", .state = WORKER_TRAINING, .epochs = 3, .history = epochs, .history_count = 2},
-        {.slot = "b", .state = WORKER_TRAINING, .epochs = 3, .history = epochs, .history_count = 1}};
+    struct worker two[] = {{.slot = "a",
+                            .state = WORKER_TRAINING,
+                            .world = 2,
+                            .epochs = 3,
+                            .history = epochs,
+                            .history_count = 2},
+                           {.slot = "b",
+                            .state = WORKER_TRAINING,
+                            .world = 2,
+                            .epochs = 3,
+                            .history = epochs,
+                            .history_count = 1}};
     const struct workers workers = {.items = two, .count = 2};
     const struct swarm_nodes nodes = {0};
     struct progress progress = {.nodes = &nodes, .expected = 2};
@@ -43,6 +53,43 @@ static void a_pipe_gets_one_line_an_epoch(void **state)
     text = shown(false, &progress, &workers);
     assert_string_equal(
         text, "epoch 2/3: 2 workers, 10 steps in 2.0 s, 200.0 ms/step, loss 1.0000, accuracy 0.6000\n");
+    free(text);
+}
+
+static void what_happens_to_the_view_is_told_once(void **state)
+{
+    mst_cleanup(mst_json_deletep) cJSON *none = cJSON_CreateArray(), *one = cJSON_Parse("[\"st_w2.1\"]"),
+                                        *two = cJSON_Parse("[\"st_w2.1\",\"st_w3.1\"]");
+    struct worker_loss losses[] = {
+        {.slot = "st_w2.1", .reason = "the connection closed", .view = 3, .step = 412},
+        {.slot = "st_w2.1", .reason = "no data", .said_itself = true}};
+    struct worker_recovery recoveries[] = {
+        {.view = 4, .world = 2, .lost = one, .joined = none, .left = none, .ms = 412},
+        {.view = 5, .world = 4, .lost = none, .joined = two, .left = none, .ms = 20},
+        {.view = 6, .world = 3, .lost = none, .joined = none, .left = one, .ms = 30}};
+    struct worker paused[] = {{.slot = "st_w1.1", .state = WORKER_PAUSED, .have = 1, .want = 2}};
+    struct workers workers = {.items = paused, .count = 1, .losses = losses, .loss_count = 1};
+    const struct swarm_nodes nodes = {0};
+    struct progress progress = {.nodes = &nodes, .stack = "st", .expected = 1};
+    char *text = shown(false, &progress, &workers);
+
+    (void)state;
+    assert_string_equal(text, "w2.1 lost: the connection closed (view 3, after step 412)\n"
+                              "paused: 1 of the 2 workers that are needed to go on\n");
+    free(text);
+    paused[0].state = WORKER_CHANGING;
+    workers.loss_count = 2;
+    workers.recoveries = recoveries;
+    workers.recovery_count = 3;
+    text = shown(false, &progress, &workers);
+    assert_string_equal(text, "w2.1 failed: no data\n"
+                              "view 4, 2 workers, w2.1 lost; training again after 0.41 s\n"
+                              "view 5, 4 workers, w2.1 and w3.1 joined; training again after 0.02 s\n"
+                              "view 6, 3 workers, w2.1 left; training again after 0.03 s\n");
+    free(text);
+    paused[0].state = WORKER_PAUSED;
+    text = shown(true, &progress, &workers);
+    assert_non_null(strstr(text, "paused: 1 of the 2 workers that are needed to go on\n  w1.1       ?"));
     free(text);
 }
 
@@ -77,8 +124,13 @@ static void each_state_has_its_line(void **state)
         struct worker worker;
         const char *text;
     } cases[] = {
-        {{.slot = "a", .state = WORKER_STARTED}, "looking for the others"},
-        {{.slot = "a", .state = WORKER_WAITING, .have = 1, .want = 3}, "waiting: 1 of 3 workers"},
+        {{.slot = "a", .state = WORKER_FORMING}, "looking for the others"},
+        {{.slot = "a", .state = WORKER_FORMING, .have = 1, .want = 3}, "waiting: 1 of 3 workers"},
+        {{.slot = "a", .state = WORKER_PAUSED, .have = 1, .want = 2},
+         "paused: 1 of the 2 workers that are needed"},
+        {{.slot = "a", .state = WORKER_CHANGING, .view = 3}, "changing: view 3 is over"},
+        {{.slot = "a", .state = WORKER_LEAVING, .reason = "SIGTERM"}, "leaving: SIGTERM"},
+        {{.slot = "a", .state = WORKER_LOST, .reason = "its task ended: x"}, "lost: its task ended: x"},
         {{.slot = "a", .state = WORKER_FAILED, .reason = "lost peer"}, "failed: lost peer"},
         {{.slot = "a", .state = WORKER_DONE, .epochs = 2, .epoch = 2}, "[##########]"},
         {{.slot = "a", .state = WORKER_TRAINING}, "[----------]"},
@@ -150,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_gets_one_line_an_epoch),
+        cmocka_unit_test(what_happens_to_the_view_is_told_once),
         cmocka_unit_test(a_terminal_gets_a_block_that_is_redrawn),
         cmocka_unit_test(each_state_has_its_line),
         cmocka_unit_test(lines_are_cut_to_the_terminal),

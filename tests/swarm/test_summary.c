@@ -46,6 +46,7 @@ static struct worker two[] = {
     {.slot = "w2.1",
      .node_id = "n9",
      .state = WORKER_FAILED,
+     .starts = 3,
      .rank = -1,
      .reason = "lost \"peer\"",
      .sweep_ms = -1,
@@ -154,6 +155,53 @@ static void run_json_says_what_ran_and_no_secrets(void **state)
     assert_string_equal(mst_json_string_or(mst_json_at(json, "images", NULL), "w1", ""), "muster:1");
 }
 
+static void recoveries_are_in_run_json_and_in_the_table(void **state)
+{
+    mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
+    mst_cleanup(mst_json_deletep) cJSON *json = NULL, *none = cJSON_CreateArray(),
+                                        *lost = cJSON_Parse("[\"w2.1\"]");
+    const struct compose_project project = {0};
+    const struct engine_info info = {0};
+    struct worker_recovery recoveries[] = {{.view = 2,
+                                            .world = 2,
+                                            .lost = lost,
+                                            .joined = none,
+                                            .left = none,
+                                            .detected_ms = 2000,
+                                            .agreed_ms = 11.5,
+                                            .ready_ms = 20,
+                                            .ms = 61.5,
+                                            .steps_repeated = 1},
+                                           {.lost = none, .joined = none, .left = none, .ms = 5}};
+    struct workers some = workers;
+    struct summary summary;
+    const cJSON *first;
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+
+    (void)state;
+    some.recoveries = recoveries;
+    some.recovery_count = 2;
+    assert_int_equal(swarm_nodes_take(cJSON_Parse(nodes_text), &nodes, NULL), 0);
+    summary = make_summary(&nodes, &project, &info);
+    summary.workers = &some;
+    assert_int_equal(summary_json(&summary, &json, NULL), 0);
+    assert_int_equal(cJSON_GetArraySize(mst_json_at(json, "recoveries", NULL)), 2);
+    first = cJSON_GetArrayItem(mst_json_at(json, "recoveries", NULL), 0);
+    assert_int_equal(mst_json_u64_or(first, "view", 0), 2);
+    assert_string_equal(cJSON_GetArrayItem(mst_json_at(first, "lost", NULL), 0)->valuestring, "w2.1");
+    assert_true(mst_json_double_or(first, "detected_ms", 0) == 2000);
+    assert_true(mst_json_double_or(first, "ms", 0) == 61.5);
+    assert_int_equal(mst_json_u64_or(first, "steps_repeated", 0), 1);
+    assert_int_equal(mst_json_u64_or(cJSON_GetArrayItem(mst_json_at(json, "workers", NULL), 1), "starts", 0),
+                     3);
+    assert_int_equal(summary_print(&summary, stream, NULL), 0);
+    (void)fclose(stream);
+    assert_non_null(strstr(text, "changes of the view:                   2, the longest took 62 ms\n"));
+    free(text);
+}
+
 static void the_summary_is_a_table_and_a_few_lines(void **state)
 {
     mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
@@ -197,6 +245,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(histories_that_were_collected_stay, test_folder_setup,
                                         test_folder_teardown),
         cmocka_unit_test(run_json_says_what_ran_and_no_secrets),
+        cmocka_unit_test(recoveries_are_in_run_json_and_in_the_table),
         cmocka_unit_test(the_summary_is_a_table_and_a_few_lines),
         cmocka_unit_test(the_first_step_counts_from_the_last_start),
     };
