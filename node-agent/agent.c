@@ -29,17 +29,20 @@
 #define STOP_JOB_MS       2000 /* with the 2 s of silence: the others end within 5 s of a loss */
 #define LOOP_LONGEST_NS   MST_NS_PER_S
 
-/* What everybody is told at the end, and the end of the job. */
-static void end(struct agent *agent, int exit_status, bool tell, const char *event, const char *reason)
+static void tell_end(struct agent *agent, const char *event, const char *reason, bool tell)
 {
-    agent->state = AGENT_ENDED;
-    agent->exit_status = exit_status;
     struct report report = report_begin(&agent->station.events, event);
     report_text(&report, "reason", reason);
     report_send(&report);
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(CONTROL_TEXT_BYTES + 8);
     if (tell && agent->mesh && control_pack_text(&payload, agent->view, reason) == 0)
         mesh_send_all(agent->mesh, CONTROL_ABORT, &payload);
+}
+
+static void end(struct agent *agent, int exit_status)
+{
+    agent->state = AGENT_ENDED;
+    agent->exit_status = exit_status;
     if (agent->runner)
         runner_cancel(agent->runner);
 }
@@ -54,17 +57,39 @@ void agent_fail(struct agent *agent, int exit_status, bool tell, const char *for
     va_start(args, format);
     (void)vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
+    if (!agent->failed) {
+        tell_end(agent, "failed", reason, tell);
+        (void)mst_error_set(&err, -ECANCELED, "%s", reason);
+        (void)mst_fail(exit_status, &err);
+    }
+    end(agent, exit_status);
+}
+
+void agent_fail_and_leave(struct agent *agent, const char *reason)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    const int r = agent->membership ? membership_leave(agent->membership, mst_now_ns(), &err) : 1;
+    if (r != 0) {
+        agent_fail(agent, MST_EXIT_FAILED, true, "%s", reason);
+        return;
+    }
+    tell_end(agent, "failed", reason, true);
     (void)mst_error_set(&err, -ECANCELED, "%s", reason);
-    end(agent, exit_status, tell, "failed", reason);
-    (void)mst_fail(exit_status, &err);
+    (void)mst_fail(MST_EXIT_FAILED, &err);
+    agent->failed = true;
+    agent->leave_status = MST_EXIT_FAILED;
+    agent->leave_deadline_ns = mst_now_ns() + AGENT_LEAVE_NS;
 }
 
 void agent_end(struct agent *agent, int exit_status, const char *event, const char *reason)
 {
     if (agent->state == AGENT_ENDED)
         return;
-    mst_log_info("agent", "%s", reason);
-    end(agent, exit_status, false, event, reason);
+    if (!agent->failed) {
+        mst_log_info("agent", "%s", reason);
+        tell_end(agent, event, reason, false);
+    }
+    end(agent, exit_status);
 }
 
 struct job_progress agent_progress(const struct agent *agent)
@@ -218,6 +243,10 @@ static void tick(struct agent *agent)
     if (agent->stop_due && agent->state != AGENT_ENDED)
         stop_without_job(agent);
     agent_check_recovered(agent);
+    if (agent->runner && agent->collector_known && runner_lacks_collector(agent->runner)) {
+        agent->collector_known = false;
+        agent_set_searching(agent);
+    }
     if (!is_waiting(agent))
         agent->waiting_ns = now_ns + WAITING_EVERY_NS;
     if (is_waiting(agent) && now_ns >= agent->waiting_ns) {

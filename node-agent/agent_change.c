@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRUITLESS_MAX 20                 /* views in a row in which no step came about */
-#define LEAVE_NS      (5 * MST_NS_PER_S) /* for the others to agree to go on alone; docker kills after ten */
+#define FRUITLESS_MAX 20 /* views in a row in which no step came about */
 
 void agent_change_release(struct change *change)
 {
@@ -76,12 +75,22 @@ void agent_job_stopped(struct agent *agent, bool broken)
 
 /* ---- who is lost, who leaves ---- */
 
+void agent_note_leaving(struct agent *agent, const uint8_t *incarnation)
+{
+    struct member *const members[] = {agent_find_member(agent, incarnation),
+                                      find_in_change(&agent->change, incarnation)};
+    for (size_t m = 0; m < MST_ARRAY_COUNT(members); m++)
+        if (members[m])
+            members[m]->leaving = true;
+}
+
 void agent_lost_member(struct agent *agent, struct member *member, const char *reason)
 {
     const bool said_bye = member->gone;
     const uint64_t silence_ns = mst_now_ns() - member->heard_ns;
     member->gone = true;
-    if (said_bye || member->leaving || agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
+    if (said_bye || (member->leaving && member->last_words[0] == '\0') || agent->state == AGENT_FAREWELL ||
+        agent->state == AGENT_ENDED)
         return;
     if (agent->change.noticed_ns == 0 || agent->change.silence_ns == 0)
         agent->change.silence_ns = silence_ns;
@@ -106,7 +115,7 @@ void agent_leave(struct agent *agent, int exit_status, const char *signal_name)
         agent_fail(agent, exit_status, true, "%s was told to stop (%s)", agent->station.slot, signal_name);
         return;
     }
-    agent->leave_deadline_ns = mst_now_ns() + LEAVE_NS;
+    agent->leave_deadline_ns = mst_now_ns() + AGENT_LEAVE_NS;
     agent->leave_status = exit_status;
     struct report report = report_begin(&agent->station.events, "leaving");
     report_number(&report, "view", (double)agent->view);

@@ -12,7 +12,10 @@
 static void seen(void *context, const struct discovery_identity *who)
 {
     struct agent *agent = context;
-    if (who->role != DISCOVERY_ROLE_COLLECTOR || agent->collector_known)
+    if (who->role != DISCOVERY_ROLE_COLLECTOR)
+        return;
+    const bool same = memcmp(who->incarnation, agent->collector.incarnation, sizeof who->incarnation) == 0;
+    if (agent->collector_known && same)
         return;
     agent->collector = *who;
     agent->collector_known = true;
@@ -67,9 +70,8 @@ static int membership_frame(struct agent *agent, const struct discovery_identity
     const int r = control_unpack_membership(type, payload, count, &membership, err);
     if (r < 0 || agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
         return r;
-    struct member *member = agent_find_member(agent, from->incarnation);
-    if (member && membership.message.leaving)
-        member->leaving = true;
+    if (membership.message.leaving)
+        agent_note_leaving(agent, from->incarnation);
     memcpy(id.bytes, from->incarnation, sizeof id.bytes);
     return membership_receive(agent->membership, &id, &membership.message, mst_now_ns(), err);
 }

@@ -13,6 +13,7 @@
 #include "loop.h"
 #include "membership.h"
 #include "mesh.h"
+#include "muster/clock.h"
 #include "runner.h"
 #include "search.h"
 #include "station.h"
@@ -21,6 +22,8 @@
 #include <stdint.h>
 
 #define PENDING_DATA_MAX 128
+#define AGENT_LEAVE_NS   (5 * MST_NS_PER_S) /* for the others to agree to go on alone; docker kills after ten \
+                                             */
 
 enum agent_state {
     AGENT_FORMING,  /* searching and agreeing on a first view */
@@ -91,6 +94,7 @@ struct agent {
     uint64_t heartbeat_ns, waiting_ns, form_deadline_ns;
     uint64_t leave_deadline_ns; /* 0: not leaving */
     int leave_status;
+    bool failed; /* said already */
     uint64_t farewell_ns;
     int exit_status;
 };
@@ -98,6 +102,8 @@ struct agent {
 /* The end with a reason, once: the first one counts. `tell`: the others do not know it yet. */
 void agent_fail(struct agent *agent, int exit_status, bool tell, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The job of this worker cannot go on, but the others' may: they are told, and asked to go on without it. */
+void agent_fail_and_leave(struct agent *agent, const char *reason);
 /* The same with an event of another name than "failed": an end that is no failure of this worker. */
 void agent_end(struct agent *agent, int exit_status, const char *event, const char *reason);
 struct job_progress agent_progress(const struct agent *agent);
@@ -127,6 +133,8 @@ void agent_runner_changed(void *context, uint32_t events);
 /* The membership's callbacks. */
 void agent_stop_job(void *context, bool at_once, const char *reason);
 void agent_has_left(void *context, uint64_t view);
+/* Somebody says that it is about to go: its end is no loss. */
+void agent_note_leaving(struct agent *agent, const uint8_t *incarnation);
 /* A member's connection is gone. */
 void agent_lost_member(struct agent *agent, struct member *member, const char *reason);
 /* The job's thread has ended with the state after a whole step. `broken`: in the middle of the next one. */

@@ -279,7 +279,8 @@ void agent_runner_changed(void *context, uint32_t events)
     if (stage == RUNNER_COMPLETED && agent->state == AGENT_RUNNING)
         agent_say_bye(agent);
     if (stage == RUNNER_FAILED && (!agent->membership || !is_about_others(err.code))) {
-        agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
+        end_runner(agent);
+        agent_fail_and_leave(agent, err.text);
     } else if (stage == RUNNER_FAILED || stage == RUNNER_PAUSED) {
         if (stage == RUNNER_FAILED && err.code != -ECANCELED)
             mst_log_debug("agent", "view %" PRIu64 ": %s", agent->view, err.text);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runner.h"
-
-#include "deliver.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/log.h"
 #include "muster/net.h"
+#include "runner_private.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,31 +11,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define CONNECT_MS      5000 /* for all data connections */
-#define DIAL_PAUSE_MS   20
-#define COLLECTOR_MS    10000 /* for the collector to be found, once training is over */
-#define ALL_DONE_MS     30000 /* for the slowest worker to save, test and deliver */
-#define DATA_SILENCE_MS 10000
-
-struct runner {
-    struct runner_options options;      /* members and steps point to the next two */
-    struct discovery_identity *members; /* owned, by rank, as the next */
-    uint64_t *steps;
-    struct job_view view; /* fds_in and fds_out are owned */
-    struct job_progress progress;
-    pthread_t thread;
-    int stage_fd, cancel_fd, pause_fd;
-
-    pthread_mutex_t lock; /* guards what follows; `changed` tells of changes to it */
-    pthread_cond_t changed;
-    enum runner_stage stage;
-    struct job_result result;
-    struct mst_error err;
-    int *given; /* owned: data connections made to us, by rank, -1: not there yet */
-    bool collector_known;
-    struct discovery_identity collector;
-    bool all_done, cancelled, ended;
-};
+#define ALL_DONE_MS 30000 /* for the slowest worker to save, test and deliver */
 
 static void set_stage(struct runner *runner, enum runner_stage stage)
 {
@@ -46,48 +20,6 @@ static void set_stage(struct runner *runner, enum runner_stage stage)
     pthread_mutex_unlock(&runner->lock);
     if (eventfd_write(runner->stage_fd, 1) < 0)
         mst_log_error("runner", "cannot tell of a stage: %s", strerrordesc_np(errno));
-}
-
-/* Who makes the data connection to us? In a ring the worker before, in a mesh the lower ranks. */
-static bool dials_us(const struct runner *runner, uint32_t rank)
-{
-    const struct runner_options *options = &runner->options;
-    switch (options->job->kind->data) {
-    case JOB_DATA_NONE:
-        break;
-    case JOB_DATA_RING:
-        return options->world > 1 && (rank + 1) % options->world == options->rank;
-    case JOB_DATA_MESH:
-        return rank < options->rank;
-    }
-    return false;
-}
-
-static bool is_dialled(const struct runner *runner, uint32_t rank)
-{
-    const struct runner_options *options = &runner->options;
-    switch (options->job->kind->data) {
-    case JOB_DATA_NONE:
-        break;
-    case JOB_DATA_RING:
-        return options->world > 1 && (options->rank + 1) % options->world == rank;
-    case JOB_DATA_MESH:
-        return rank > options->rank;
-    }
-    return false;
-}
-
-static bool has_all_data(const struct runner *runner)
-{
-    for (uint32_t rank = 0; rank < runner->options.world; rank++)
-        if (dials_us(runner, rank) && runner->given[rank] < 0)
-            return false;
-    return true;
-}
-
-static bool has_collector(const struct runner *runner)
-{
-    return runner->collector_known;
 }
 
 static bool is_all_done(const struct runner *runner)
@@ -104,7 +36,7 @@ static struct timespec after_ms(unsigned wait_ms)
 }
 
 /* Wait until `condition` holds: 0, -ECANCELED or -ETIMEDOUT. */
-static int wait_for(struct runner *runner, bool (*condition)(const struct runner *), unsigned wait_ms)
+int runner_wait(struct runner *runner, bool (*condition)(const struct runner *), unsigned wait_ms)
 {
     const struct timespec deadline = after_ms(wait_ms);
     int r = 0;
@@ -119,116 +51,10 @@ static int wait_for(struct runner *runner, bool (*condition)(const struct runner
     return r;
 }
 
-static bool never(const struct runner *runner)
+bool runner_never(const struct runner *runner)
 {
     (void)runner;
     return false;
-}
-
-/* A listener that is flooded, or has not heard of the view yet, says so and is asked again until the
- * deadline. */
-static int dial(struct runner *runner, uint32_t rank, uint64_t deadline_ns, struct mst_error *err)
-{
-    const struct discovery_identity *peer = &runner->options.members[rank];
-    for (;;) {
-        struct discovery_session session;
-        enum discovery_reason reason = DISCOVERY_REASON_NONE;
-        /* One hello's time, so that a call to stop is heard in between. */
-        const uint64_t hello_ns = mst_now_ns() + DISCOVERY_HELLO_MS * MST_NS_PER_MS;
-        int r = discovery_hello_dial(peer->ipv4, peer->port, &runner->options.self, DISCOVERY_PURPOSE_DATA,
-                                     hello_ns < deadline_ns ? hello_ns : deadline_ns,
-                                     &runner->view.fds_out[rank], &session, &reason, err);
-        mst_forget(&session, sizeof session);
-        if (r == 0)
-            return mst_tcp_tune(runner->view.fds_out[rank], DATA_SILENCE_MS, err);
-        if ((!discovery_reason_may_pass(reason) && r != -ETIMEDOUT) || mst_now_ns() >= deadline_ns)
-            return mst_error_wrap(err, r, "data connection to %s", peer->slot);
-        if (wait_for(runner, never, DIAL_PAUSE_MS) == -ECANCELED)
-            return mst_error_set(err, -ECANCELED, "stopped");
-    }
-}
-
-/* The connections that were made to us are the job's from here on. */
-static int take_given(struct runner *runner, struct mst_error *err)
-{
-    const bool mesh = runner->options.job->kind->data == JOB_DATA_MESH;
-    int *fds = mesh ? runner->view.fds_out : runner->view.fds_in;
-    int r = 0;
-    pthread_mutex_lock(&runner->lock);
-    for (uint32_t rank = 0; rank < runner->options.world; rank++) {
-        if (!dials_us(runner, rank))
-            continue;
-        fds[rank] = runner->given[rank];
-        runner->given[rank] = -1;
-        if (r == 0)
-            r = mst_tcp_tune(fds[rank], DATA_SILENCE_MS, err);
-    }
-    pthread_mutex_unlock(&runner->lock);
-    return r;
-}
-
-static int say_who_is_missing(struct runner *runner, int code, struct mst_error *err)
-{
-    const char *slot = "nobody";
-    pthread_mutex_lock(&runner->lock);
-    for (uint32_t rank = runner->options.world; rank-- > 0;)
-        if (dials_us(runner, rank) && runner->given[rank] < 0)
-            slot = runner->options.members[rank].slot;
-    pthread_mutex_unlock(&runner->lock);
-    return mst_error_errno(err, code, "wait for the data connection of %s", slot);
-}
-
-/* Dial those that are ours to dial, and await the others' calls. */
-static int connect_data(struct runner *runner, struct mst_error *err)
-{
-    const uint64_t deadline_ns = mst_now_ns() + CONNECT_MS * MST_NS_PER_MS;
-    int r = 0;
-    for (uint32_t rank = 0; r == 0 && rank < runner->options.world; rank++)
-        if (is_dialled(runner, rank))
-            r = dial(runner, rank, deadline_ns, err);
-    if (r < 0)
-        return r;
-    r = wait_for(runner, has_all_data, CONNECT_MS);
-    return r < 0 ? say_who_is_missing(runner, r, err) : take_given(runner, err);
-}
-
-static int deliver_all(struct runner *runner, struct deliver *deliver, struct mst_error *err)
-{
-    const struct job *job = runner->options.job;
-    for (size_t index = 0;; index++) {
-        mst_cleanup(job_file_release) struct job_file file = {0};
-        int r = job->kind->file(job->state, index, &file, err);
-        if (r == 0)
-            return 0;
-        if (r == 1)
-            r = deliver_file(deliver, file.path, file.name, err);
-        if (r < 0)
-            return r;
-    }
-}
-
-/* Hand the files on. No collector is no failure: they are on this worker's disk. */
-static int deliver(struct runner *runner, struct deliver **ret_deliver, struct mst_error *err)
-{
-    int r = wait_for(runner, has_collector, COLLECTOR_MS);
-    if (r == -ETIMEDOUT) {
-        mst_log_warn("runner", "no collector was found in %d s: the files stay with this worker",
-                     COLLECTOR_MS / 1000);
-        return 0;
-    }
-    if (r < 0)
-        return mst_error_set(err, r, "stopped while looking for the collector");
-    struct deliver *connection = NULL;
-    /* Set under the lock, and not changed once known. */
-    r = deliver_open(&runner->options.self, &runner->collector, &connection, err);
-    if (r == 0)
-        r = deliver_all(runner, connection, err);
-    if (r < 0) {
-        deliver_free(connection);
-        return r;
-    }
-    *ret_deliver = connection;
-    return 0;
 }
 
 static void set_result(struct runner *runner, const struct job_result *result)
@@ -243,17 +69,17 @@ static int run(struct runner *runner, struct mst_error *err)
 {
     struct job_result result = {0};
     struct deliver *connection = NULL;
-    int r = connect_data(runner, err);
+    int r = runner_join(runner, err);
     if (r == 0)
         r = job_run(runner->options.job, &runner->view, &runner->progress, &result, err);
     if (r == 0 && runner->options.collect)
-        r = deliver(runner, &connection, err);
+        r = runner_deliver(runner, &connection, err);
     if (r != 0)
         return r;
     set_result(runner, &result);
     set_stage(runner, RUNNER_DELIVERED);
 
-    r = wait_for(runner, is_all_done, ALL_DONE_MS);
+    r = runner_wait(runner, is_all_done, ALL_DONE_MS);
     if (r < 0)
         r = mst_error_errno(err, r, "wait for all workers to finish");
     else if (connection && runner->options.rank == 0)
@@ -439,12 +265,18 @@ void runner_give_data(struct runner *runner, uint32_t rank, int fd)
 void runner_give_collector(struct runner *runner, const struct discovery_identity *collector)
 {
     pthread_mutex_lock(&runner->lock);
-    if (!runner->collector_known) {
-        runner->collector = *collector;
-        runner->collector_known = true;
-        pthread_cond_signal(&runner->changed);
-    }
+    runner->collector = *collector;
+    runner->collector_known = true;
+    pthread_cond_signal(&runner->changed);
     pthread_mutex_unlock(&runner->lock);
+}
+
+bool runner_lacks_collector(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->lock);
+    const bool lacks = runner->lacks_collector;
+    pthread_mutex_unlock(&runner->lock);
+    return lacks;
 }
 
 void runner_give_all_done(struct runner *runner)

@@ -21,7 +21,7 @@ has_event "$work/w4.out" failed reason "no place left" || fail "the fourth does 
 for i in 1 2 3; do
     kill -0 "${pid_of[i]}" 2>/dev/null || fail "w$i was disturbed by the fourth"
 done
-kill -TERM "${pid_of[1]}"
+kill -TERM "${pid_of[@]}"
 for i in 1 2 3; do
     finish "${pid_of[i]}" 5
 done

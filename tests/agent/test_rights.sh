@@ -44,7 +44,7 @@ for status in /proc/"${pid_of[1]}"/task/*/status; do
     done
     grep -qP '^NoNewPrivs:\t1$' "$status" || fail "new privileges are possible in $status"
 done
-kill -TERM "${pid_of[1]}"
+kill -TERM "${pid_of[@]}"
 for i in 1 2 3; do
     finish "${pid_of[i]}" 5
 done

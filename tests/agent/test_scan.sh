@@ -55,7 +55,7 @@ inside 3 "$MUSTER_AGENT" health >/dev/null || fail "health of the collector fail
 inside 5 "$MUSTER_AGENT" health >/dev/null 2>&1 && fail "health said well where no agent is"
 # The scans and questions did not disturb anybody.
 kill -0 "${pid_of[1]}" && kill -0 "${pid_of[2]}" || fail "a worker ended"
-kill -TERM "${pid_of[1]}" "${pid_of[3]}"
+kill -TERM "${pid_of[1]}" "${pid_of[2]}" "${pid_of[3]}"
 finish "${pid_of[1]}" 5
 finish "${pid_of[2]}" 5
 must_end "${pid_of[3]}" 5 0 "the collector"

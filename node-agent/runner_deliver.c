@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/cleanup.h"
+#include "muster/clock.h"
+#include "muster/log.h"
+#include "runner_private.h"
+
+#define COLLECTOR_MS     10000 /* for the collector to be found, or found again */
+#define DELIVER_TRIES    5
+#define DELIVER_PAUSE_MS 250 /* after the first try, and double that after each */
+
+static bool has_collector(const struct runner *runner)
+{
+    return runner->collector_known;
+}
+
+static int deliver_all(struct runner *runner, struct deliver *deliver, struct mst_error *err)
+{
+    const struct job *job = runner->options.job;
+    for (size_t index = 0;; index++) {
+        mst_cleanup(job_file_release) struct job_file file = {0};
+        int r = job->kind->file(job->state, index, &file, err);
+        if (r == 0)
+            return 0;
+        if (r == 1)
+            r = deliver_file(deliver, file.path, file.name, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+/* The collector as it is known now; it may have been replaced since the last try. */
+static int try_deliver(struct runner *runner, struct deliver **ret_deliver, struct mst_error *err)
+{
+    struct deliver *connection = NULL;
+    pthread_mutex_lock(&runner->lock);
+    const struct discovery_identity collector = runner->collector;
+    pthread_mutex_unlock(&runner->lock);
+    int r = deliver_open(&runner->options.self, &collector, &connection, err);
+    if (r == 0)
+        r = deliver_all(runner, connection, err);
+    if (r < 0) {
+        deliver_free(connection);
+        return r;
+    }
+    *ret_deliver = connection;
+    return 0;
+}
+
+/* It may be down for a moment, or come back at another address: the agent looks for it meanwhile. */
+static bool is_worth_another_try(int code)
+{
+    return code == -EPIPE || code == -ECONNRESET || code == -ECONNREFUSED || code == -EHOSTUNREACH ||
+           code == -ETIMEDOUT || code == -ENETUNREACH;
+}
+
+static void set_lacking(struct runner *runner, bool lacking)
+{
+    pthread_mutex_lock(&runner->lock);
+    runner->lacks_collector = lacking;
+    pthread_mutex_unlock(&runner->lock);
+}
+
+/* No collector is no failure: the files are on this worker's disk. */
+int runner_deliver(struct runner *runner, struct deliver **ret_deliver, struct mst_error *err)
+{
+    int r = runner_wait(runner, has_collector, COLLECTOR_MS);
+    if (r == -ETIMEDOUT) {
+        mst_log_warn("runner", "no collector was found in %d s: the files stay with this worker",
+                     COLLECTOR_MS / 1000);
+        return 0;
+    }
+    if (r < 0)
+        return mst_error_set(err, r, "stopped while looking for the collector");
+    for (unsigned try = 0;; try++) {
+        r = try_deliver(runner, ret_deliver, err);
+        if (r == 0 || !is_worth_another_try(r) || try + 1 == DELIVER_TRIES)
+            break;
+        set_lacking(runner, true);
+        if (runner_wait(runner, runner_never, DELIVER_PAUSE_MS << try) == -ECANCELED)
+            return mst_error_set(err, -ECANCELED, "stopped while handing over the files");
+    }
+    set_lacking(runner, false);
+    return r < 0 && is_worth_another_try(r) ? mst_error_wrap(err, -EREMOTEIO, "the files stay here") : r;
+}
