@@ -42,7 +42,8 @@ static void remember(struct apply *apply, const struct plan_step *step, const ch
     report_line(&apply->session->report, "created %s %s", engine_kind_text(step->kind), step->name);
 }
 
-/* A create whose reply was lost may have happened: look the name up before it is called a failure. */
+/* A create whose reply was lost may have happened: look the name up before it is called a failure. A name
+ * that is there although it was not when the plan was made tells of another deployment of this stack. */
 static int create(struct apply *apply, const struct plan_step *step, const cJSON *body,
                   char ret_id[static ENGINE_NAME_MAX_BYTES], struct mst_error *err)
 {
@@ -54,7 +55,12 @@ static int create(struct apply *apply, const struct plan_step *step, const cJSON
         return r;
     if (engine_find(engine, step->kind, step->name, &object, NULL) < 0 || !object ||
         !live_belongs(object, step->kind, apply->plan->project->stack))
-        return r;
+        return r == -EEXIST ? -EREMOTEIO : r;
+    if (r == -EEXIST)
+        return mst_error_set(err, r,
+                             "%s '%s' was made by somebody else meanwhile: stack '%s' is being deployed "
+                             "twice at a time",
+                             engine_kind_text(step->kind), step->name, apply->plan->project->stack);
     (void)snprintf(ret_id, ENGINE_NAME_MAX_BYTES, "%s", live_id(object, step->kind));
     return 0;
 }
@@ -345,7 +351,7 @@ int apply_plan(struct session *session, struct plan *plan, struct mst_error *err
         if (plan->steps[i].action != PLAN_REMOVE)
             r = apply_step(&apply, &plan->steps[i], err);
     }
-    if (r < 0 && r != -ECANCELED)
+    if (r < 0 && r != -ECANCELED && r != -EEXIST)
         undo(&apply, err);
     return r;
 }

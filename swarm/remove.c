@@ -3,6 +3,7 @@
 
 #include "live.h"
 #include "muster/cleanup.h"
+#include "muster/clock.h"
 #include "muster/json.h"
 #include "nodes.h"
 #include "stack.h"
@@ -139,17 +140,19 @@ static int remove_networks(struct session *session, const char *stack, uint64_t 
     }
 }
 
-int remove_stack(struct session *session, const char *stack, uint64_t deadline_ns, bool *ret_found,
-                 struct mst_error *err)
+/* From the beginning on: what is gone already is not in the lists. *ret_listed: the engine knew the stack. */
+static int remove_once(struct session *session, const char *stack, uint64_t deadline_ns, bool *ret_listed,
+                       bool *ret_found, struct mst_error *err)
 {
     mst_cleanup(live_release) struct live live = {0};
     int r = live_load(session->engine, stack, &live, err);
 
     if (r < 0)
         return r;
-    *ret_found = cJSON_GetArraySize(live.services) + cJSON_GetArraySize(live.secrets) +
-                     cJSON_GetArraySize(live.configs) + cJSON_GetArraySize(live.networks) >
-                 0;
+    *ret_listed = true;
+    *ret_found |= cJSON_GetArraySize(live.services) + cJSON_GetArraySize(live.secrets) +
+                      cJSON_GetArraySize(live.configs) + cJSON_GetArraySize(live.networks) >
+                  0;
     r = remove_all(session, ENGINE_SERVICE, live.services, err);
     if (r >= 0)
         r = remove_await_leftovers(session, stack, deadline_ns, err);
@@ -158,4 +161,29 @@ int remove_stack(struct session *session, const char *stack, uint64_t deadline_n
     if (r >= 0)
         r = remove_all(session, ENGINE_CONFIG, live.configs, err);
     return r < 0 ? r : remove_networks(session, stack, deadline_ns, ret_found, err);
+}
+
+int remove_stack(struct session *session, const char *stack, bool is_known, uint64_t deadline_ns,
+                 bool *ret_found, struct mst_error *err)
+{
+    struct trouble trouble = {0};
+
+    *ret_found = false;
+    for (;;) {
+        struct mst_error why = MST_ERROR_INIT;
+        int r = remove_once(session, stack, deadline_ns, &is_known, ret_found, &why);
+
+        if (r >= 0)
+            return 0;
+        if (!is_known || mst_now_ns() >= deadline_ns || !session_bears(session, &trouble, r, &why)) {
+            if (err)
+                *err = why;
+            return r;
+        }
+        r = session_wait(session, POLL_MS, deadline_ns, err);
+        if (r == -ETIMEDOUT)
+            return mst_error_set(err, r, "stack '%s' is not gone in time: %s", stack, why.text);
+        if (r < 0)
+            return r;
+    }
 }

@@ -174,13 +174,13 @@ static int take_away(struct run *run, int code, struct mst_error *err)
     if (code == -ECANCELED)
         report_line(&run->session->report, "interrupted: removing stack '%s'; once more to leave it as it is",
                     stack);
-    r = remove_stack(run->session, stack, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
+    r = remove_stack(run->session, stack, true, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
     if (r == -ECANCELED) {
         is_interrupted = true;
         session_heed_no_more_signals(run->session);
         report_line(&run->session->report,
                     "interrupted: still removing stack '%s'; once more to leave it as it is", stack);
-        r = remove_stack(run->session, stack, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
+        r = remove_stack(run->session, stack, true, mst_now_ns() + REMOVE_TIMEOUT_NS, &is_found, err);
     }
     if (r < 0)
         return mst_error_wrap(err, r, "stack '%s' still stands ('muster rm %s')", stack, stack);

@@ -39,7 +39,7 @@ int verb_rm(int argc, char **argv)
         return status;
     for (int i = first; i < argc && r >= 0; i++) {
         bool is_found = false;
-        r = remove_stack(&session, argv[i], cli_deadline_ns(&common), &is_found, &err);
+        r = remove_stack(&session, argv[i], false, cli_deadline_ns(&common), &is_found, &err);
         if (r >= 0 && !is_found)
             report_line(&session.report, "nothing found in stack '%s'", argv[i]);
     }

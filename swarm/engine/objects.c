@@ -124,12 +124,22 @@ int engine_create(struct engine *engine, enum engine_kind kind, const char *name
         .body = body,
         .headers = headers,
         .about = about(kind, name, text),
+        .any_status = true,
     };
     const char *id = NULL;
     int r = engine_request(engine, &call, &reply, err);
 
     if (r < 0)
         return r;
+    if (reply.status >= 400) {
+        r = engine_refused(engine, &call, &reply, err);
+        if (reply.status == 409) {
+            r = -EEXIST;
+            if (err)
+                err->code = r;
+        }
+        return r;
+    }
     r = mst_json_get_string(reply.json, kinds[kind].id_key, "reply", &id, err);
     if (r < 0 || strlen(id) >= ENGINE_NAME_MAX_BYTES)
         return mst_error_set(err, -EPROTO, "POST %s (%s): the reply of %s names no id", call.path, call.about,

@@ -450,6 +450,14 @@ void fake_engine_stop(struct fake_engine *fake)
     free(fake);
 }
 
+void fake_engine_rules(struct fake_engine *fake, struct fake_rule *rules, size_t rule_count)
+{
+    pthread_mutex_lock(&fake->lock);
+    fake->rules = rules;
+    fake->rule_count = rule_count;
+    pthread_mutex_unlock(&fake->lock);
+}
+
 const char *fake_engine_host(const struct fake_engine *fake)
 {
     return fake->host;

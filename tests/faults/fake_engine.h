@@ -36,6 +36,8 @@ struct fake_engine;
  * (seen). */
 struct fake_engine *fake_engine_start(struct fake_rule *rules, size_t rule_count);
 void fake_engine_stop(struct fake_engine *fake);
+/* Other rules from now on. */
+void fake_engine_rules(struct fake_engine *fake, struct fake_rule *rules, size_t rule_count);
 const char *fake_engine_host(const struct fake_engine *fake); /* "unix:///tmp/..." */
 
 /* Requests so far that begin so ("POST /services/create"); all of them with "". */

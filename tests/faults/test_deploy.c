@@ -240,10 +240,12 @@ static void a_removal_waits_for_networks_in_use(void **state)
     open_bench(&bench, &rule, 1);
     assert_int_equal(deploy(&bench), 0);
     assert_int_equal(
-        remove_stack(&bench.session, "st", mst_now_ns() + 20 * MST_NS_PER_S, &is_found, &bench.err), 0);
+        remove_stack(&bench.session, "st", false, mst_now_ns() + 20 * MST_NS_PER_S, &is_found, &bench.err),
+        0);
     assert_true(is_found);
     assert_int_equal(count_all(&bench), 0);
-    assert_int_equal(remove_stack(&bench.session, "st", mst_now_ns() + MST_NS_PER_S, &is_found, NULL), 0);
+    assert_int_equal(remove_stack(&bench.session, "st", false, mst_now_ns() + MST_NS_PER_S, &is_found, NULL),
+                     0);
     assert_false(is_found);
     close_bench(&bench);
 }
@@ -259,7 +261,7 @@ static void a_removal_has_a_deadline(void **state)
     open_bench(&bench, &rule, 1);
     assert_int_equal(deploy(&bench), 0);
     assert_int_equal(
-        remove_stack(&bench.session, "st", mst_now_ns() + 300 * MST_NS_PER_MS, &is_found, &bench.err),
+        remove_stack(&bench.session, "st", false, mst_now_ns() + 300 * MST_NS_PER_MS, &is_found, &bench.err),
         -ETIMEDOUT);
     assert_non_null(strstr(bench.err.text, "in use by task x"));
     close_bench(&bench);
@@ -281,9 +283,82 @@ static void leftover_tasks_hold_up_a_deployment(void **state)
     close_bench(&bench);
 }
 
+static void the_second_of_two_deployments_at_a_time_says_what_it_is(void **state)
+{
+    /* The other one came between our look and our write. */
+    static const char *const names[] = {"networks", "services"};
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(names); i++) {
+        char path[32];
+        struct fake_rule rule = {"GET", path, 1, i == 0 ? 2 : 1, FAKE_REPLY, 200, "[]", 0};
+        struct bench bench;
+        (void)snprintf(path, sizeof path, "/%s", names[i]);
+        open_bench(&bench, &rule, 1);
+        if (i == 0)
+            fake_engine_add(bench.fake, "networks",
+                            "{\"ID\":\"x\",\"Id\":\"x\",\"Name\":\"st_inner\",\"Labels\":{"
+                            "\"com.docker.stack.namespace\":\"st\"}}");
+        else
+            fake_engine_add(bench.fake, "services",
+                            "{\"ID\":\"x\",\"Spec\":{\"Name\":\"st_b\",\"Labels\":{"
+                            "\"com.docker.stack.namespace\":\"st\"}}}");
+        if (deploy(&bench) != -EEXIST ||
+            !strstr(bench.err.text,
+                    "was made by somebody else meanwhile: stack 'st' is being deployed twice"))
+            fail_msg("%s: %s", names[i], bench.err.text);
+        /* What it made may be in use by the other. */
+        assert_int_equal(fake_engine_count(bench.fake, "DELETE "), 0);
+        close_bench(&bench);
+    }
+}
+
+static void an_engine_that_restarts_during_a_removal_is_waited_for(void **state)
+{
+    struct fake_rule rules[] = {
+        {"DELETE", "/secrets/*", 1, 1, FAKE_CLOSE, 0, NULL, 0},
+        {"GET", "/services", 3, 1, FAKE_REFUSE, 503, "This node is not a swarm manager", 0},
+        {"DELETE", "/configs/*", 1, 1, FAKE_REFUSE, 500, "rpc error: the swarm has no leader", 0},
+    };
+    struct bench bench;
+    bool is_found = false;
+
+    (void)state;
+    open_bench(&bench, NULL, 0);
+    assert_int_equal(deploy(&bench), 0);
+    fake_engine_rules(bench.fake, rules, MST_ARRAY_COUNT(rules));
+    if (remove_stack(&bench.session, "st", false, mst_now_ns() + 20 * MST_NS_PER_S, &is_found, &bench.err) <
+        0)
+        fail_msg("%s", bench.err.text);
+    assert_true(is_found);
+    assert_int_equal(count_all(&bench), 0);
+    (void)fflush(bench.log);
+    assert_non_null(strstr(bench.log_text, "; trying again\n"));
+    close_bench(&bench);
+}
+
+static void who_asks_the_wrong_engine_to_remove_is_told_at_once(void **state)
+{
+    struct fake_rule rule = {"GET", "/services", 1, 0, FAKE_REFUSE, 503, "This node is not a swarm manager",
+                             0};
+    struct bench bench;
+    bool is_found = true;
+
+    (void)state;
+    open_bench(&bench, &rule, 1);
+    assert_int_equal(
+        remove_stack(&bench.session, "st", false, mst_now_ns() + 20 * MST_NS_PER_S, &is_found, &bench.err),
+        -EREMOTEIO);
+    assert_int_equal(fake_engine_count(bench.fake, "GET /services"), 1);
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_second_of_two_deployments_at_a_time_says_what_it_is),
+        cmocka_unit_test(an_engine_that_restarts_during_a_removal_is_waited_for),
+        cmocka_unit_test(who_asks_the_wrong_engine_to_remove_is_told_at_once),
         cmocka_unit_test(a_deployment_makes_each_object_once_and_attaches_by_id),
         cmocka_unit_test(a_refused_second_service_leaves_nothing),
         cmocka_unit_test(what_cannot_be_undone_is_named),

@@ -119,7 +119,8 @@ int engine_list(struct engine *engine, enum engine_kind kind, const char *filter
 /* One object by id or name; *ret_object is NULL when there is none (0 is returned). */
 int engine_find(struct engine *engine, enum engine_kind kind, const char *id_or_name, cJSON **ret_object,
                 struct mst_error *err);
-/* `name` is for error texts; `headers` as in engine_call. `ret_id` may be NULL. */
+/* `name` is for error texts; `headers` as in engine_call. `ret_id` may be NULL. -EEXIST when the engine has
+ * one of that name (409), with its words. */
 int engine_create(struct engine *engine, enum engine_kind kind, const char *name, const cJSON *body,
                   const char *const *headers, char ret_id[ENGINE_NAME_MAX_BYTES], struct mst_error *err);
 /* Services, secrets, configs and nodes. -ESTALE when `version` is not the object's any more ("update out of
