@@ -89,8 +89,7 @@ void agent_lost_member(struct agent *agent, struct member *member, const char *r
     const bool said_bye = member->gone;
     const uint64_t silence_ns = mst_now_ns() - member->heard_ns;
     member->gone = true;
-    if (said_bye || (member->leaving && member->last_words[0] == '\0') || agent->state == AGENT_FAREWELL ||
-        agent->state == AGENT_ENDED)
+    if (said_bye || member->leaving || agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
         return;
     if (agent->change.noticed_ns == 0 || agent->change.silence_ns == 0)
         agent->change.silence_ns = silence_ns;
@@ -99,7 +98,7 @@ void agent_lost_member(struct agent *agent, struct member *member, const char *r
     report_number(&report, "view", (double)agent->view);
     report_text(&report, "lost", member->identity.slot);
     report_text(&report, "address", mst_ipv4_text(member->identity.ipv4, address));
-    report_text(&report, "reason", member->last_words[0] ? member->last_words : reason);
+    report_text(&report, "reason", reason);
     report_number(&report, "step", (double)agent_progress(agent).step);
     report_number(&report, "silence_ms", (double)silence_ns / 1e6);
     report_send(&report);

@@ -103,7 +103,7 @@ static int text_frame(struct agent *agent, const struct discovery_identity *from
     if (r < 0)
         return r;
     if (type == CONTROL_ABORT && member)
-        memcpy(member->last_words, text, sizeof member->last_words);
+        agent_lost_member(agent, member, text); /* now, while it is known why */
     else if (type == CONTROL_NOTICE)
         memcpy(agent->notice, text, sizeof agent->notice);
     else if (type == CONTROL_REFUSED && agent->state == AGENT_FORMING)
@@ -230,6 +230,12 @@ static void refuse(void *context, const struct membership_id *peer, bool full)
         mst_log_debug("agent", "refusal not sent: %s", err.text);
 }
 
+static void launch_arrived(void *context, const struct discovery_session *session, int fd)
+{
+    struct agent *agent = context;
+    agent->work->launch(agent->work->context, session, fd);
+}
+
 struct mesh_callbacks agent_mesh_callbacks(struct agent *agent)
 {
     return (struct mesh_callbacks){.context = agent,
@@ -237,7 +243,8 @@ struct mesh_callbacks agent_mesh_callbacks(struct agent *agent)
                                    .peer_up = peer_up,
                                    .peer_down = peer_down,
                                    .frame = frame,
-                                   .data = data_arrived};
+                                   .data = data_arrived,
+                                   .launch = agent->work->launch ? launch_arrived : NULL};
 }
 
 struct membership_callbacks agent_membership_callbacks(struct agent *agent)

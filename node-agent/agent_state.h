@@ -22,8 +22,9 @@
 #include <stdint.h>
 
 #define PENDING_DATA_MAX 128
-#define AGENT_LEAVE_NS   (5 * MST_NS_PER_S) /* for the others to agree to go on alone; docker kills after ten \
-                                             */
+#define AGENT_LEAVE_NS                                                                                       \
+    (5 * MST_NS_PER_S) /* for the others to agree to go on alone; docker kills after ten                     \
+                        */
 
 enum agent_state {
     AGENT_FORMING,  /* searching and agreeing on a first view */
@@ -41,7 +42,6 @@ struct member {
     bool leaving; /* is about to go, and not lost */
     uint64_t heard_ns;
     struct control_done result;
-    char last_words[CONTROL_TEXT_BYTES]; /* why it ends, where it said so */
 };
 
 /* A data connection that came before its view was committed here. */
