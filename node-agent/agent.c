@@ -125,7 +125,7 @@ static void write_hosts(struct agent *agent)
 {
     const struct discovery_sweep_result *result =
         agent->search ? search_result(agent->search, agent->station.slot, &agent->known) : NULL;
-    if (agent->hosts_written || !result || agent->state == AGENT_FORMING)
+    if (agent->hosts_written || !result || !agent->config->out || agent->state == AGENT_FORMING)
         return;
     agent->hosts_written = true; /* or tried: a second try would fail the same way */
     struct mst_error err = MST_ERROR_INIT;
@@ -346,7 +346,7 @@ static int open_membership(struct agent *agent, struct mst_error *err)
     struct membership_options options = {
         .self = agent_as_worker(&agent->station.self.identity),
         .first = config->workers,
-        .least = config->workers == config->workers_max ? 1 : config->workers,
+        .least = config->workers == config->workers_max && !agent->work->needs_all ? 1 : config->workers,
         .most = config->workers_max,
         .allow_minority = config->allow_minority,
     };
@@ -446,7 +446,7 @@ static int open_inputs(struct agent *agent, struct mst_error *err)
 
 static int open_rest(struct agent *agent, struct mst_error *err)
 {
-    int r = check_folder("results", agent->config->out, err);
+    int r = agent->config->out ? check_folder("results", agent->config->out, err) : 0;
     if (r == 0 && agent->config->state)
         r = check_folder("state", agent->config->state, err);
     if (r == 0)

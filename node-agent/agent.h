@@ -7,6 +7,7 @@
 #include "job.h"
 #include "station.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What a work's open() is given; borrowed until its close(). */
@@ -23,6 +24,11 @@ struct agent_work {
      * settings, but for -ENOMEM. *ret_key: equal in two workers exactly if they run the same job. */
     int (*open)(void *context, const struct agent_site *site, struct job *ret_job,
                 uint8_t ret_key[static MST_SHA256_BYTES], struct mst_error *err);
+    /* With a fixed number of workers: no view has fewer. Else later views shrink to whoever is left. */
+    bool needs_all;
+    /* A member has dialled to launch a program here: `fd` is taken over, the session good for the call. May
+     * be NULL: then none is let in. Called from the agent's thread. */
+    void (*launch)(void *context, const struct discovery_session *session, int fd);
     /* The job is done, by all: what was kept for a restart may go. May be NULL. */
     void (*done)(void *context);
     void (*close)(void *context);

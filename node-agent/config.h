@@ -4,6 +4,7 @@
 #ifndef AGENT_CONFIG_H
 #define AGENT_CONFIG_H
 
+#include "exec/settings.h"
 #include "muster/discovery.h"
 #include "muster/error.h"
 #include "muster/log.h"
@@ -14,7 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CONFIG_PEERS_MAX 1024
+#define CONFIG_PEERS_MAX     1024
+#define CONFIG_RUN_MAX_BYTES 255 /* of a run's name; what a checkpoint holds */
 
 struct config_address {
     uint32_t ipv4;
@@ -62,6 +64,8 @@ struct agent_config {
     bool collect; /* hand the files to the cluster's collector */
     bool step_log;
 
+    struct exec_settings exec; /* the verb exec: CMD, and what becomes of it */
+
     /* scan */
     const char *xml;
     bool json;
@@ -70,11 +74,12 @@ struct agent_config {
     enum mst_log_format log_format;
 };
 
-enum config_verb { CONFIG_TRAIN, CONFIG_COLLECT, CONFIG_SCAN, CONFIG_HEALTH };
+enum config_verb { CONFIG_TRAIN, CONFIG_EXEC, CONFIG_COLLECT, CONFIG_SCAN, CONFIG_HEALTH };
 
 /* The verb's options, for parsing and for --help. */
 const struct mst_options *config_options(enum config_verb verb);
-/* 0, 1 after --help, or -EINVAL. Operands are an error. Sets up the log. */
+/* 0, 1 after --help, or -EINVAL. Operands are CMD and its arguments for exec, else an error. Sets up the
+ * log. */
 int config_read(enum config_verb verb, int argc, char **argv, struct agent_config *ret_config,
                 struct mst_error *err);
 void config_release(struct agent_config *config); /* usable with mst_cleanup() */

@@ -99,6 +99,9 @@ static int run_in_view(struct run *run, struct job_result *ret_result, struct ms
     if (r < 0)
         return r;
     note_entered(run);
+    if (kind->run) /* it makes no steps: to have begun is the first sign that the view is good for something
+                    */
+        note_step(run, 0, 0, true);
     if (kind->run)
         return kind->run(run->job->state, run->view, ret_result, err);
     r = run_epochs(run, err);

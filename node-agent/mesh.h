@@ -39,6 +39,9 @@ struct mesh_callbacks {
                  size_t count, struct mst_error *err);
     /* A data connection that a peer dialled: the callee owns `fd` (non-blocking). NULL: none is accepted. */
     void (*data)(void *context, const struct discovery_identity *from, int fd);
+    /* A connection by which a peer, in the role `launch`, wants to start a program here: the callee owns `fd`
+     * (non-blocking), and the session is good for the call. NULL: none is accepted. */
+    void (*launch)(void *context, const struct discovery_session *session, int fd);
 };
 
 struct mesh_options {

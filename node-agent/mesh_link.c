@@ -144,6 +144,25 @@ static void start_control(struct link *link)
     mesh->callbacks.peer_up(mesh->callbacks.context, &link->peer);
 }
 
+/* What follows is another's: the socket leaves the mesh. */
+static int take_out(struct link *link)
+{
+    const int fd = link->fd;
+    loop_remove(link->mesh->options.loop, fd);
+    link->fd = -1;
+    return fd;
+}
+
+static void hand_launch_on(struct link *link)
+{
+    struct mesh *mesh = link->mesh;
+    struct discovery_session session = link->hello.session;
+    const int fd = take_out(link);
+    link_close(link);
+    mesh->callbacks.launch(mesh->callbacks.context, &session, fd);
+    mst_forget(&session, sizeof session);
+}
+
 static void finish_hello(struct link *link)
 {
     struct mesh *mesh = link->mesh;
@@ -157,12 +176,14 @@ static void finish_hello(struct link *link)
         host->key_index = link->key_index;
         hosts_succeeded(host);
     }
+    if (peer.role == DISCOVERY_ROLE_LAUNCH) {
+        hand_launch_on(link); /* accepted by mesh_listener.c: nobody dials to one */
+        return;
+    }
     if (purpose == DISCOVERY_PURPOSE_CONTROL) {
         start_control(link);
     } else if (purpose == DISCOVERY_PURPOSE_DATA && mesh->callbacks.data) {
-        const int fd = link->fd;
-        loop_remove(mesh->options.loop, fd);
-        link->fd = -1; /* the callee's now */
+        const int fd = take_out(link);
         link_close(link);
         mesh->callbacks.data(mesh->callbacks.context, &peer, fd);
         return;

@@ -18,6 +18,17 @@
 #define DEAF_NS           (250 * MST_NS_PER_MS)           /* for a descriptor to become free */
 #define PLACES_AN_ADDRESS (DISCOVERY_UNAUTHENTICATED / 4) /* several workers may be on one machine */
 
+/* Only whoever is a peer of ours already, by its own control connection, may start a program here. */
+static enum discovery_reason judge_launch(const struct mesh *mesh, const struct discovery_session *session)
+{
+    const struct discovery_identity *self = &mesh->options.self->identity;
+    if (!mesh->callbacks.launch || session->purpose != DISCOVERY_PURPOSE_CONTROL)
+        return DISCOVERY_REASON_ROLE;
+    if (memcmp(session->peer.job_key, self->job_key, sizeof self->job_key) != 0)
+        return DISCOVERY_REASON_JOB;
+    return link_find_control(mesh, session->peer.incarnation) ? DISCOVERY_REASON_NONE : DISCOVERY_REASON_BUSY;
+}
+
 /* Asked by the listener's side of a hello, once the dialer has proved that it knows the key. */
 static enum discovery_reason judge(void *context, const struct discovery_session *session)
 {
@@ -27,6 +38,8 @@ static enum discovery_reason judge(void *context, const struct discovery_session
         return DISCOVERY_REASON_NONE;
     if (mesh->options.only_hello)
         return DISCOVERY_REASON_BUSY;
+    if (session->peer.role == DISCOVERY_ROLE_LAUNCH)
+        return judge_launch(mesh, session);
     if (session->peer.role != DISCOVERY_ROLE_WORKER)
         return DISCOVERY_REASON_ROLE;
     if (self->role == DISCOVERY_ROLE_COLLECTOR)

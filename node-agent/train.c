@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+_Static_assert(CONFIG_RUN_MAX_BYTES <= TRAINER_RUN_MAX_BYTES, "the run's name goes into checkpoints");
+
 #define PROGRESS_EVERY_NS MST_NS_PER_S
 #define EXCHANGE_TIMEOUT_MS                                                                                  \
     10000 /* a peer that is gone is told by the mesh long before; this is the last resort */

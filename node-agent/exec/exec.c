@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -171,7 +172,7 @@ static int own_record(struct exec *exec, struct exec_record *ret_record, struct 
                    .port = exec->port},
     };
     memcpy(ret_record->incarnation, self->incarnation, sizeof ret_record->incarnation);
-    memcpy(ret_record->member.slot, self->slot, sizeof ret_record->member.slot);
+    (void)snprintf(ret_record->member.slot, sizeof ret_record->member.slot, "%s", exec->options.slot);
     return 0;
 }
 

@@ -26,8 +26,9 @@
 struct exec;
 
 struct exec_options {
-    const struct exec_settings *settings;  /* borrowed, as all pointers here */
-    const struct discovery_self *self;     /* who this worker is; the view in it changes while it runs */
+    const struct exec_settings *settings; /* borrowed, as all pointers here */
+    const struct discovery_self *self;    /* who this worker is, no address: alone */
+    const char *slot;
     const struct discovery_choice *choice; /* the interface that it is at */
     struct mst_event_sink *events;
     int wire_fd; /* to the supervisor */

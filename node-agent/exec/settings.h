@@ -14,9 +14,11 @@ enum exec_on_change {
     EXEC_STOP,    /* end it everywhere, for good */
 };
 
+enum exec_run_on { EXEC_ON_AUTO, EXEC_ON_ALL, EXEC_ON_CHIEF };
 enum exec_events { EXEC_EVENTS_STDOUT, EXEC_EVENTS_STDERR, EXEC_EVENTS_NONE };
 
 struct exec_settings {
+    enum exec_run_on run_on;
     unsigned frameworks; /* of enum exec_framework */
     bool chief_only;     /* CMD runs on rank 0; the others serve what it launches there */
     bool any_command;    /* workers with another CMD may join */

@@ -152,6 +152,7 @@ static void worker_open(struct worker *worker, uint32_t index, const struct exec
     const struct exec_options options = {
         .settings = &worker->settings,
         .self = &worker->self,
+        .slot = worker->self.identity.slot,
         .choice = &worker->choice,
         .events = &worker->events,
         .wire_fd = fds[1],
