@@ -83,6 +83,11 @@ void output_number(struct output *output, double value, int decimals)
     put(output, text, output->format == OUTPUT_JSON ? cJSON_CreateNumber(value) : NULL);
 }
 
+void output_nothing(struct output *output)
+{
+    put(output, "-", output->format == OUTPUT_JSON ? cJSON_CreateNull() : NULL);
+}
+
 int output_failed(int code, struct mst_error *err)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};

@@ -30,6 +30,7 @@ int output_init(struct output *output, enum output_format format, const struct o
 /* The next cell; a row begins by itself. Texts from outside lose their control characters in the table. */
 void output_text(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void output_number(struct output *output, double value, int decimals);
+void output_nothing(struct output *output); /* "-" in the table, null in JSON */
 int output_print(struct output *output, struct mst_error *err);
 /* The error for a write to stdout that failed with `code`: SWARM_READER_LEFT when it was closed at the other
  * end ("| head"), which is no failure of ours. */

@@ -5,8 +5,12 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/json.h"
+#include "role.h"
+#include "standing.h"
 #include "tasks.h"
+#include "taskstate.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const struct mst_option table[] = {CLI_FORMAT_OPTION, CLI_COMMON_OPTIONS};
@@ -152,8 +156,32 @@ static int list_services(struct session *session, const char *stack, enum output
 
 /* ---- ps ---- */
 
+/* Unknown, or of a task that is no worker's: nothing. */
+static void put_standing(struct output *output, const struct worker *worker, bool has_ended)
+{
+    const char *state = standing_text(worker, has_ended);
+    const bool has_view = worker && worker->view > 0;
+
+    if (state)
+        output_text(output, "%s", state);
+    else
+        output_nothing(output);
+    if (has_view)
+        output_number(output, worker->view, 0);
+    else
+        output_nothing(output);
+    if (has_view && worker->rank >= 0)
+        output_number(output, worker->rank, 0);
+    else
+        output_nothing(output);
+    if (worker && worker->epoch > 0)
+        output_text(output, "%" PRIu32 "/%" PRIu64, worker->epoch, worker->step);
+    else
+        output_nothing(output);
+}
+
 static void put_task(struct output *output, const struct task_row *row, const struct swarm_nodes *nodes,
-                     enum output_format format)
+                     const struct standings *standings, bool has_workers)
 {
     const struct swarm_node *node = swarm_nodes_find(nodes, row->node_id);
     char age[32];
@@ -165,22 +193,56 @@ static void put_task(struct output *output, const struct task_row *row, const st
     output_text(output, "%s", node ? node->hostname : row->node_id);
     output_text(output, "%s", row->desired);
     output_text(output, "%s", row->state);
-    if (format == OUTPUT_JSON)
+    if (output->format == OUTPUT_JSON)
         output_number(output, row->changed_s, 3);
     else
         output_text(output, "%s", age);
+    if (has_workers)
+        put_standing(output, standings_find(standings, row->id), taskstate_is_end(row->state));
     output_text(output, "%s", row->error);
+}
+
+static bool has_workers(const cJSON *services)
+{
+    const cJSON *service;
+
+    cJSON_ArrayForEach(service, services)
+    {
+        if (service_role(mst_json_at(service, "Spec", NULL)) == ROLE_WORKER)
+            return true;
+    }
+    return false;
+}
+
+static int print_tasks(const struct task_row *rows, size_t count, const struct swarm_nodes *nodes,
+                       const struct standings *standings, bool has_standings, enum output_format format,
+                       struct mst_error *err)
+{
+    static const struct output_column with_workers[] = {
+        {"id", "ID"},           {"name", "NAME"},   {"image", "IMAGE"}, {"node", "NODE"},
+        {"desired", "DESIRED"}, {"state", "STATE"}, {"since", "SINCE"}, {"worker", "WORKER"},
+        {"view", ">VIEW"},      {"rank", ">RANK"},  {"step", "STEP"},   {"error", "ERROR"}};
+    static const struct output_column without[] = {
+        {"id", "ID"},           {"name", "NAME"},   {"image", "IMAGE"}, {"node", "NODE"},
+        {"desired", "DESIRED"}, {"state", "STATE"}, {"since", "SINCE"}, {"error", "ERROR"}};
+    mst_cleanup(output_release) struct output output = {0};
+    const int r = has_standings
+                      ? output_init(&output, format, with_workers, MST_ARRAY_COUNT(with_workers), err)
+                      : output_init(&output, format, without, MST_ARRAY_COUNT(without), err);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        put_task(&output, &rows[i], nodes, standings, has_standings);
+    return output_print(&output, err);
 }
 
 static int list_tasks(struct session *session, const char *stack, enum output_format format,
                       struct mst_error *err)
 {
-    static const struct output_column columns[] = {
-        {"id", "ID"},           {"name", "NAME"},   {"image", "IMAGE"}, {"node", "NODE"},
-        {"desired", "DESIRED"}, {"state", "STATE"}, {"since", "SINCE"}, {"error", "ERROR"}};
     mst_cleanup(mst_json_deletep) cJSON *services = NULL, *tasks = NULL;
     mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
-    mst_cleanup(output_release) struct output output = {0};
+    mst_cleanup(standings_release) struct standings standings = {0};
     mst_cleanup(mst_freep) struct task_row *rows = NULL;
     size_t count = 0;
     int r = live_list(session->engine, ENGINE_SERVICE, stack, &services, err);
@@ -194,12 +256,11 @@ static int list_tasks(struct session *session, const char *stack, enum output_fo
     if (r >= 0)
         r = tasks_rows(tasks, services, &rows, &count, err);
     if (r >= 0)
-        r = output_init(&output, format, columns, MST_ARRAY_COUNT(columns), err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < count; i++)
-        put_task(&output, &rows[i], &nodes, format);
-    return output_print(&output, err);
+        r = standings_read(session, services, &standings, err);
+    /* For programs the keys are always there; a stack without workers needs no empty columns. */
+    return r < 0 ? r
+                 : print_tasks(rows, count, &nodes, &standings,
+                               format == OUTPUT_JSON || has_workers(services), format, err);
 }
 
 /* ---- all three ---- */
@@ -257,7 +318,9 @@ int verb_ps(int argc, char **argv)
         .program = "muster",
         .verb = "ps",
         .synopsis = "[options] STACK",
-        .about = "List the tasks of a stack: where they run, in which state, and what went wrong.",
+        .about =
+            "List the tasks of a stack: where they run, in which state, how far a worker is, and what went "
+            "wrong.",
         .table = table,
         .count = MST_ARRAY_COUNT(table),
     };

@@ -3,21 +3,25 @@
 #include "cli.h"
 #include "live.h"
 #include "logfollow.h"
+#include "logorder.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/json.h"
 #include "muster/parse.h"
+#include "plain.h"
 #include "tasks.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define ROUND_MS 200
+#define HOLD_MS  500 /* messages of several nodes come out of order by about as much */
 
 struct logs_settings {
     struct cli_common common;
     struct logfollow_options logs;
     char since[32];
-    bool has_timestamps, is_raw;
+    bool has_timestamps, is_raw, has_samples;
 };
 
 CLI_SET_FLAG(set_follow, struct logs_settings, logs.follow)
@@ -25,6 +29,8 @@ CLI_SET_FLAG(set_follow, struct logs_settings, logs.follow)
 CLI_SET_FLAG(set_timestamps, struct logs_settings, has_timestamps)
 
 CLI_SET_FLAG(set_raw, struct logs_settings, is_raw)
+
+CLI_SET_FLAG(set_samples, struct logs_settings, has_samples)
 
 static int set_tail(void *settings, const char *text, struct mst_error *err)
 {
@@ -63,6 +69,10 @@ static const struct mst_option table[] = {
      .kind = MST_OPT_FLAG,
      .set = set_timestamps,
      .help = "print each line's time"},
+    {.name = "samples",
+     .kind = MST_OPT_FLAG,
+     .set = set_samples,
+     .help = "also print the monitor's samples, a line a container and second"},
     {.name = "raw",
      .kind = MST_OPT_FLAG,
      .set = set_raw,
@@ -74,7 +84,7 @@ static const struct mst_options options = {
     .program = "muster",
     .verb = "logs",
     .synopsis = "[options] STACK [SERVICE]",
-    .about = "Print what the tasks of a stack, or of one of its services, wrote.",
+    .about = "Print what the tasks of a stack, or of one of its services, wrote, in order of time.",
     .table = table,
     .count = MST_ARRAY_COUNT(table),
 };
@@ -85,6 +95,7 @@ struct printer {
     struct session *session;
     struct swarm_nodes nodes;
     cJSON *slots; /* task id -> slot as text */
+    bool is_terminal;
 };
 
 /* A task that is new since the start is asked for once. */
@@ -103,12 +114,23 @@ static const char *slot_text(struct printer *printer, const struct log_message *
     return mst_json_string_or(printer->slots, message->task_id, "");
 }
 
+/* As the monitor writes it: emit.c. */
+static bool is_sample(const struct log_message *message)
+{
+    static const char begin[] = "{\"event\":\"sample\",";
+
+    return message->stream == 1 && strncmp(message->text, begin, sizeof begin - 1) == 0;
+}
+
 static int print_message(void *context, const struct log_message *message, struct mst_error *err)
 {
     struct printer *printer = context;
     FILE *stream = message->stream == 2 && printer->settings->is_raw ? stderr : stdout;
     const struct swarm_node *node = swarm_nodes_find(&printer->nodes, message->node_id);
+    mst_cleanup(mst_freep) char *plain = NULL;
 
+    if (is_sample(message) && !printer->settings->has_samples)
+        return 0;
     if (printer->settings->has_timestamps)
         (void)fprintf(stream, "%s ", message->timestamp);
     if (!printer->settings->is_raw) {
@@ -116,7 +138,14 @@ static int print_message(void *context, const struct log_message *message, struc
         (void)fprintf(stream, "%s%s%s@%s | ", message->service, slot[0] ? "." : "", slot,
                       node ? node->hostname : message->node_id);
     }
-    (void)fwrite(message->text, 1, message->count, stream);
+    if (printer->is_terminal && !printer->settings->is_raw) {
+        plain = malloc(message->count + 1);
+        if (!plain)
+            return mst_error_set(err, -ENOMEM, "logs: no memory");
+        (void)fwrite(plain, 1, plain_copy(plain, message->text, message->count), stream);
+    } else {
+        (void)fwrite(message->text, 1, message->count, stream);
+    }
     (void)fputc('\n', stream);
     return fflush(stream) == 0 ? 0 : output_failed(-errno, err);
 }
@@ -153,23 +182,36 @@ static int print_logs(struct session *session, const struct logs_settings *setti
                       const char *only, struct mst_error *err)
 {
     mst_cleanup(logfollow_freep) struct logfollow *follow = NULL;
+    mst_cleanup(logorder_freep) struct logorder *order = NULL;
     mst_cleanup(mst_json_deletep) cJSON *services = NULL;
-    struct printer printer = {.settings = settings, .session = session, .slots = cJSON_CreateObject()};
+    struct printer printer = {.settings = settings,
+                              .session = session,
+                              .slots = cJSON_CreateObject(),
+                              .is_terminal = isatty(STDOUT_FILENO)};
     int r = live_list(session->engine, ENGINE_SERVICE, stack, &services, err);
 
     if (r >= 0)
         r = swarm_nodes_load(session->engine, &printer.nodes, err);
     if (r >= 0)
-        r = logfollow_new(session, &settings->logs, print_message, &printer, &follow, err);
+        r = logorder_new(settings->logs.follow ? HOLD_MS : 0, print_message, &printer, &order, err);
+    if (r >= 0)
+        r = logfollow_new(session, &settings->logs, logorder_add, order, &follow, err);
     if (r >= 0)
         r = add_services(follow, services, stack, only, err);
     while (r >= 0 && logfollow_open_count(follow) > 0) {
         r = engine_streams_run(session->streams, ROUND_MS, NULL, err);
         if (r >= 0)
             r = logfollow_tick(follow, err);
+        if (r >= 0)
+            r = logorder_tick(order, mst_now_ns(), err);
     }
     if (r >= 0)
         r = logfollow_tick(follow, err); /* the failure of the last one */
+    if (order && r != SWARM_READER_LEFT) {
+        const int flushed =
+            logorder_flush(order, r < 0 ? NULL : err); /* what came is shown whatever followed */
+        r = r < 0 ? r : flushed;
+    }
     cJSON_Delete(printer.slots);
     swarm_nodes_release(&printer.nodes);
     return r;

@@ -19,11 +19,6 @@
 #include "stats_csv.h"
 #include "workers.h"
 
-enum service_role { ROLE_OTHER, ROLE_WORKER, ROLE_COLLECTOR, ROLE_MONITOR };
-
-/* By the label muster.role, else by what the service's command is. `spec` as the engine has it. */
-enum service_role service_role(const cJSON *spec);
-
 struct watch {
     struct session *session; /* borrowed, as all pointers until the next comment */
     const struct swarm_nodes *nodes;

@@ -3,6 +3,7 @@
 #include "../common/test.h"
 #include "fake_engine.h"
 #include "muster/clock.h"
+#include "muster/json.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -208,6 +209,174 @@ static void a_deployment_of_what_stands_says_so(void **state)
     fake_engine_stop(fake);
 }
 
+#define PS_TASK(id, slot, state)                                                                             \
+    "{\"ID\":\"" id "\",\"ServiceID\":\"s\",\"Slot\":" slot ",\"NodeID\":\"n1\",\"Labels\":{"                \
+    "\"com.docker.stack.namespace\":\"st\"},\"DesiredState\":\"running\",\"Status\":{\"State\":\"" state     \
+    "\"}}"
+
+static void ps_says_how_far_each_worker_is(void **state)
+{
+    static const char *const table[] = {"ps", "st", NULL}, *const json[] = {"ps", "--format", "json", "st",
+                                                                            NULL};
+    static const struct {
+        const char *id, *columns;
+    } rows[] = {
+        {"training", "training     7     1  3/41"}, {"paused", "paused       7     0  3/40"},
+        {"forming", "forming      -     -  -"},     {"silent", "-            -     -  -"},
+        {"done", "done         7     2  12/70"},    {"killed", "-            7     3  3/9"},
+    };
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct fake_engine *fake = fake_engine_start(NULL, 0);
+    struct program program;
+
+    (void)state;
+    fake_engine_add(fake, "services",
+                    "{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_w\",\"Labels\":{\"muster.role\":\"worker\","
+                    "\"com.docker.stack.namespace\":\"st\"}}}");
+    fake_engine_add(fake, "tasks", PS_TASK("training", "1", "running"));
+    fake_engine_add(fake, "tasks", PS_TASK("paused", "2", "running"));
+    fake_engine_add(fake, "tasks", PS_TASK("forming", "3", "running"));
+    fake_engine_add(fake, "tasks", PS_TASK("silent", "4", "starting"));
+    fake_engine_add(fake, "tasks", PS_TASK("done", "5", "complete"));
+    fake_engine_add(fake, "tasks", PS_TASK("killed", "6", "failed"));
+    /* The ends of the logs: no `start` is in them. */
+#define PROGRESS(rank, epoch, step)                                                                          \
+    "{\"event\":\"progress\",\"view\":7,\"rank\":" rank ",\"world\":4,\"epoch\":" epoch ",\"step\":" step    \
+    ",\"steps\":70}\n"
+    fake_engine_frame(&log, 1, "01", "training", PROGRESS("1", "3", "41"));
+    fake_engine_frame(&log, 1, "01", "paused", PROGRESS("0", "3", "40"));
+    fake_engine_frame(&log, 1, "02", "paused",
+                      "{\"event\":\"waiting\",\"have\":1,\"want\":3,\"view\":7,\"quorum\":true}\n");
+    fake_engine_frame(&log, 1, "01", "forming", "{\"event\":\"start\",\"slot\":\"st_w.3\"}\n");
+    fake_engine_frame(&log, 1, "01", "silent", "no event\n");
+    fake_engine_frame(&log, 1, "01", "done", PROGRESS("2", "12", "70"));
+    fake_engine_frame(&log, 1, "02", "done", "{\"event\":\"done\",\"epochs\":12}\n");
+    fake_engine_frame(&log, 1, "01", "killed", PROGRESS("3", "3", "9"));
+    fake_engine_stream(fake, "/services/s/logs", log.bytes, log.count);
+    start(&program, fake, table);
+    finish(&program);
+    assert_int_equal(program.status, 0);
+    for (size_t i = 0; i < MST_ARRAY_COUNT(rows); i++) {
+        const char *line = strstr(mst_buf_text(&program.out), rows[i].id);
+        const char *columns = line ? strstr(line, rows[i].columns) : NULL;
+        if (!columns || memchr(line, '\n', (size_t)(columns - line)))
+            fail_msg("%s: no '%s' in\n%s", rows[i].id, rows[i].columns, mst_buf_text(&program.out));
+    }
+    release(&program);
+    start(&program, fake, json);
+    finish(&program);
+    mst_cleanup(mst_json_deletep) cJSON *list = cJSON_Parse(mst_buf_text(&program.out));
+    const cJSON *first = cJSON_GetArrayItem(list, 0), *third = cJSON_GetArrayItem(list, 2);
+    assert_string_equal(mst_json_string_or(first, "worker", ""), "training");
+    assert_int_equal(mst_json_u64_or(first, "view", 0), 7);
+    assert_int_equal(mst_json_u64_or(first, "rank", 0), 1);
+    assert_string_equal(mst_json_string_or(first, "step", ""), "3/41");
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(third, "view")));
+    release(&program);
+    fake_engine_stop(fake);
+}
+
+static void ps_shows_tasks_although_logs_cannot_be_read(void **state)
+{
+    static const char *const arguments[] = {"ps", "st", NULL};
+    struct fake_rule rule = {"GET", "/services/s/logs", 1, 0, FAKE_REFUSE, 500, "no logs here", 0};
+    struct fake_engine *fake = fake_engine_start(&rule, 1);
+    struct program program;
+
+    (void)state;
+    fake_engine_add(fake, "services",
+                    "{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_w\",\"Labels\":{\"muster.role\":\"worker\","
+                    "\"com.docker.stack.namespace\":\"st\"}}}");
+    fake_engine_add(fake, "tasks", PS_TASK("a", "1", "running"));
+    start(&program, fake, arguments);
+    finish(&program);
+    assert_int_equal(program.status, 0);
+    assert_non_null(strstr(mst_buf_text(&program.out), "st_w.1"));
+    assert_non_null(strstr(mst_buf_text(&program.err), "warning: states of workers may be missing: GET "));
+    release(&program);
+    fake_engine_stop(fake);
+}
+
+static void logs_come_in_order_of_time_and_without_samples(void **state)
+{
+    static const char *const plain[] = {"logs", "st", NULL}, *const all[] = {"logs", "--samples", "--raw",
+                                                                             "st", NULL};
+    mst_cleanup(mst_buf_release) struct mst_buf a = MST_BUF_INIT(65536), b = MST_BUF_INIT(65536);
+    struct fake_engine *fake = fake_engine_start(NULL, 0);
+    struct program program;
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        fake_engine_add(fake, "services",
+                        i == 0 ? "{\"ID\":\"a\",\"Spec\":{\"Name\":\"st_a\",\"Labels\":{"
+                                 "\"com.docker.stack.namespace\":\"st\"}}}"
+                               : "{\"ID\":\"b\",\"Spec\":{\"Name\":\"st_b\",\"Labels\":{"
+                                 "\"com.docker.stack.namespace\":\"st\"}}}");
+    fake_engine_add(fake, "tasks", "{\"ID\":\"t1\",\"Slot\":1}");
+    fake_engine_add(fake, "tasks", "{\"ID\":\"t2\",\"Slot\":2}");
+    /* As the engine sends them: one task's after the other's. */
+    fake_engine_frame(&a, 1, "01", "t1", "one\n");
+    fake_engine_frame(&a, 1, "03", "t1", "three\n");
+    fake_engine_frame(&a, 1, "03", "t1", "three again\n");
+    fake_engine_frame(&a, 1, "02", "t2", "two\n");
+    fake_engine_frame(&a, 1, "05", "t2", "{\"event\":\"sample\",\"t\":1}\n");
+    fake_engine_frame(&b, 1, "04", "t1", "four\n");
+    fake_engine_stream(fake, "/services/a/logs", a.bytes, a.count);
+    fake_engine_stream(fake, "/services/b/logs", b.bytes, b.count);
+    start(&program, fake, plain);
+    finish(&program);
+    assert_int_equal(program.status, 0);
+    assert_string_equal(mst_buf_text(&program.out),
+                        "st_a.1@fake1 | one\nst_a.2@fake1 | two\nst_a.1@fake1 | three\n"
+                        "st_a.1@fake1 | three again\nst_b.1@fake1 | four\n");
+    release(&program);
+    start(&program, fake, all);
+    finish(&program);
+    assert_string_equal(mst_buf_text(&program.out),
+                        "one\ntwo\nthree\nthree again\nfour\n{\"event\":\"sample\",\"t\":1}\n");
+    release(&program);
+    start(&program, fake, plain);
+    (void)close(program.out_fd);
+    program.out_fd = -1;
+    finish(&program);
+    assert_int_equal(program.status, 0);
+    assert_string_equal(mst_buf_text(&program.err), "");
+    release(&program);
+    fake_engine_stop(fake);
+}
+
+static void followed_logs_are_put_in_order_as_they_come(void **state)
+{
+    static const char *const arguments[] = {"logs", "--follow", "--raw", "st", NULL};
+    static const char expected[] = "one\ntwo\nthree\n";
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct fake_engine *fake = fake_engine_start(NULL, 0);
+    const uint64_t deadline_ns = mst_now_ns() + 20 * MST_NS_PER_S;
+    struct program program;
+
+    (void)state;
+    fake_engine_add(fake, "services",
+                    "{\"ID\":\"a\",\"Spec\":{\"Name\":\"st_a\",\"Labels\":{"
+                    "\"com.docker.stack.namespace\":\"st\"}}}");
+    fake_engine_frame(&log, 1, "01", "t1", "one\n");
+    fake_engine_frame(&log, 1, "03", "t1", "three\n");
+    fake_engine_frame(&log, 1, "02", "t2", "two\n");
+    fake_engine_stream(fake, "/services/a/logs", log.bytes, log.count);
+    start(&program, fake, arguments);
+    while (program.out.count < sizeof expected - 1) {
+        struct pollfd waiting = {program.out_fd, POLLIN, 0};
+        assert_int_equal(poll(&waiting, 1, mst_ms_until(deadline_ns, 20000)), 1);
+        assert_true(take(program.out_fd, &program.out));
+    }
+    assert_string_equal(mst_buf_text(&program.out), expected);
+    assert_int_equal(kill(program.pid, SIGINT), 0);
+    finish(&program);
+    assert_int_equal(program.status, 130);
+    assert_string_equal(mst_buf_text(&program.out), expected);
+    release(&program);
+    fake_engine_stop(fake);
+}
+
 static void a_reader_that_left_is_no_failure(void **state)
 {
     static const char *const arguments[] = {"services", "st", NULL};
@@ -266,6 +435,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_value_that_no_program_takes_is_found_before_anything_is_made,
                                         test_folder_setup, test_folder_teardown),
         cmocka_unit_test(a_deployment_of_what_stands_says_so),
+        cmocka_unit_test(ps_says_how_far_each_worker_is),
+        cmocka_unit_test(ps_shows_tasks_although_logs_cannot_be_read),
+        cmocka_unit_test(logs_come_in_order_of_time_and_without_samples),
+        cmocka_unit_test(followed_logs_are_put_in_order_as_they_come),
         cmocka_unit_test(a_reader_that_left_is_no_failure),
         cmocka_unit_test(what_others_wrote_reaches_no_terminal),
     };
