@@ -111,18 +111,26 @@ collected() {
         { [[ $(worker_templates) == "$templates_before" ]] && ! worker_states | grep -vq ': Complete'; }
 }
 
-# Prints the first worker that did not end well; fails when there is none.
-failed_worker() { worker_states | grep -m 1 -E ': (Failed|Rejected|Orphaned)'; }
+# Prints the first worker that did not end well, once no worker is left that runs or will: Swarm starts again what
+# failed, and the others go on meanwhile. Fails when it is not so.
+failed_worker() {
+    local states
+    states=$(worker_states)
+    ! grep -qvE ': (Failed|Rejected|Orphaned|Shutdown|Complete)' <<<"$states" &&
+        grep -m 1 -E ': (Failed|Rejected|Orphaned)' <<<"$states"
+}
 
 follow() {
-    local failure last line first_worker
+    local failure last line first_worker failed_looks=0
     first_worker=$(worker_services | head -n 1)
     [[ -n $first_worker ]] || die 1 "stack '$stack' has no service with the label muster.role=worker to follow"
     last=$(last_epoch "$first_worker")
     until collected; do
-        if failure=$(failed_worker); then
+        # A task that failed has a successor within seconds, or none.
+        if failure=$(failed_worker); then ((++failed_looks)); else failed_looks=0; fi
+        if ((failed_looks >= 5)); then
             docker service logs --raw --tail 5 "${failure%%.*}" >&2 || true
-            die 7 "a worker failed: $failure"
+            die 7 "no worker is left; $failure"
         fi
         kill -0 "$recorder" 2>/dev/null || die 1 "the stats recorder ended by itself"
         line=$(last_epoch "$first_worker")

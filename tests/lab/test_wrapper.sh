@@ -57,14 +57,21 @@ expect_status 130
 expect_line '^run_workload: stopped watching; the stack stays: docker stack rm wrapped$'
 tasks_running wrapped 7 || fail "the stack was to stay: $(docker stack ps wrapped)"
 
-step "a worker that fails ends --follow with 7 and its last lines"
-MUSTER_EPOCHS=100000 begin_wrapper --follow
-await_output wrapper 30 '^epoch [0-9]+ of 100000'
-container_of wrapped w2 || fail "no container of wrapped_w2"
-kill -KILL "$pid"
-finish wrapper 30
+step "a worker that is killed comes back; when none is left, --follow ends with 7 and the last lines"
+sed -e 's/max_attempts: 10/max_attempts: 1/' -e "s|\.\./\.\./trainer|$source_root/trainer|" "$stacks/workload1.yml" >"$test_folder/once.yml"
+begin wrapper env MUSTER_EPOCHS=100000 "$wrapper" -c "$test_folder/once.yml" --out "$out" --follow wrapped
+await_output wrapper 60 '^epoch [0-9]+ of 100000'
+for round in 1 2; do
+    for service in w1 w2 w3; do
+        wait_until 30 "wrapped_$service to run" container_of wrapped "$service" || fail "no container of wrapped_$service"
+        ! ended wrapper || { output_of wrapper && fail "the wrapper ended in round $round"; }
+        kill -KILL "$pid"
+        wait_until 10 "wrapped_$service to end" bash -c '! kill -0 "$0" 2>/dev/null' "$pid"
+    done
+done
+finish wrapper 60
 expect_status 7
-expect_line '^run_workload: a worker failed: wrapped_w[123]\.1: Failed'
+expect_line '^run_workload: no worker is left; wrapped_w[123]\.1: Failed'
 
 step "docker stack rm takes all of it away, the key too"
 run 30 "$docker_program" stack rm wrapped
