@@ -122,15 +122,23 @@ int discovery_interfaces_list(struct discovery_interface *ret_list, size_t capac
     return 0;
 }
 
-int discovery_interface_find(const struct mst_cidr *subnet, struct discovery_choice *ret_choice,
-                             struct mst_error *err)
+int discovery_interfaces_find(const struct mst_cidr *subnet, const struct discovery_filter *filter,
+                              struct discovery_choice *ret_choices, size_t capacity, size_t *ret_count,
+                              struct mst_error *err)
 {
-    size_t count = 0, choices;
+    size_t count = 0;
     mst_cleanup(mst_freep) struct discovery_interface *list = calloc(DISCOVERY_INTERFACES_MAX, sizeof *list);
     if (!list)
         return mst_error_set(err, -ENOMEM, "list this machine's interfaces: no memory");
     const int r = discovery_interfaces_list(list, DISCOVERY_INTERFACES_MAX, &count, err);
     if (r < 0)
         return r;
-    return discovery_interfaces_choose(list, count, subnet, ret_choice, 1, &choices, err);
+    return discovery_interfaces_choose(list, count, subnet, filter, ret_choices, capacity, ret_count, err);
+}
+
+int discovery_interface_find(const struct mst_cidr *subnet, struct discovery_choice *ret_choice,
+                             struct mst_error *err)
+{
+    size_t choices;
+    return discovery_interfaces_find(subnet, NULL, ret_choice, 1, &choices, err);
 }

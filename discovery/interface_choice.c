@@ -14,7 +14,7 @@
 #define OVERLAY_MTU      1450 /* Ethernet's 1500 less VXLAN's 50 */
 #define SUBNETS_IN_TEXTS 12
 
-static struct mst_cidr own_subnet(const struct discovery_interface *interface)
+struct mst_cidr discovery_own_subnet(const struct discovery_interface *interface)
 {
     const uint32_t mask = interface->prefix == 0 ? 0 : UINT32_MAX << (32 - interface->prefix);
     return (struct mst_cidr){.network = interface->ipv4 & mask, .prefix = interface->prefix};
@@ -33,7 +33,7 @@ static bool is_private(uint32_t ipv4)
 /* The subnets that Docker gives to ingress unless told otherwise, since 18.09 and before. */
 static bool looks_like_ingress(const struct discovery_interface *interface)
 {
-    const struct mst_cidr own = own_subnet(interface);
+    const struct mst_cidr own = discovery_own_subnet(interface);
     return (own.network == 0x0a000000 && own.prefix == 24) || (own.network == 0x0aff0000 && own.prefix == 16);
 }
 
@@ -52,11 +52,30 @@ static bool size_is_fit(uint32_t prefix)
     return prefix >= DISCOVERY_ARP_MIN_PREFIX && prefix <= DISCOVERY_MAX_PREFIX;
 }
 
+/* Could be swept as a whole at all. */
+static bool is_possible(const struct discovery_interface *interface)
+{
+    return interface->up && !interface->loopback && size_is_fit(interface->prefix);
+}
+
 /* May be swept unasked, the default route apart. */
 static bool is_candidate(const struct discovery_interface *interface)
 {
-    return interface->up && !interface->loopback && size_is_fit(interface->prefix) &&
-           !is_host_bridge(interface->name);
+    return is_possible(interface) && !is_host_bridge(interface->name);
+}
+
+static bool is_fit(const struct discovery_interface *interface, const struct mst_cidr *subnet,
+                   const struct discovery_filter *filter)
+{
+    const enum discovery_filter_match match = discovery_filter_match(filter, interface);
+    if (match == DISCOVERY_FILTER_OUT)
+        return false;
+    if (subnet)
+        return interface->up && !interface->loopback && interface->prefix <= subnet->prefix &&
+               mst_cidr_contains(*subnet, interface->ipv4);
+    if (match == DISCOVERY_FILTER_NAMED)
+        return is_possible(interface);
+    return is_candidate(interface) && !interface->holds_default_route;
 }
 
 static unsigned score(const struct discovery_interface *interface)
@@ -65,34 +84,56 @@ static unsigned score(const struct discovery_interface *interface)
            (is_private(interface->ipv4) ? 1U : 0U);
 }
 
-/* Best first; the kernel's order between equals. */
+/* Best first. Equals by subnet: on another machine the kernel may have met them in another order, and all
+ * should begin with the same one. */
 static int compare_choices(const void *left, const void *right)
 {
     const struct discovery_choice *a = left, *b = right;
     const unsigned score_a = score(&a->interface), score_b = score(&b->interface);
     if (score_a != score_b)
         return score_a > score_b ? -1 : 1;
+    if (a->subnet.network != b->subnet.network)
+        return a->subnet.network < b->subnet.network ? -1 : 1;
+    if (a->subnet.prefix != b->subnet.prefix)
+        return a->subnet.prefix < b->subnet.prefix ? -1 : 1;
     if (a->interface.index != b->interface.index)
         return a->interface.index < b->interface.index ? -1 : 1;
     return (a->interface.ipv4 > b->interface.ipv4) - (a->interface.ipv4 < b->interface.ipv4);
 }
 
 static struct discovery_choice make_choice(const struct discovery_interface *interface,
-                                           const struct mst_cidr *subnet)
+                                           const struct mst_cidr *subnet,
+                                           const struct discovery_filter *filter)
 {
     char address[MST_IPV4_TEXT_BYTES];
     struct discovery_choice choice = {.interface = *interface,
-                                      .subnet = subnet ? *subnet : own_subnet(interface)};
+                                      .subnet = subnet ? *subnet : discovery_own_subnet(interface)};
     const char *route = interface->holds_default_route ? "the default route's" : "not the default route's";
+    const bool named = discovery_filter_match(filter, interface) == DISCOVERY_FILTER_NAMED;
     (void)snprintf(choice.reason, sizeof choice.reason, "%s %s/%u: %s%s%s%s", interface->name,
                    mst_ipv4_text(interface->ipv4, address), interface->prefix,
-                   subnet ? "--subnet asks for it, " : "",
+                   subnet  ? "--subnet asks for it, "
+                   : named ? "--interface asks for it, "
+                           : "",
                    interface->mtu == OVERLAY_MTU ? "MTU 1450 as overlays have, " : "",
                    looks_like_ingress(interface) ? "perhaps the ingress network, "
                    : is_private(interface->ipv4) ? "private, "
                                                  : "",
                    route);
     return choice;
+}
+
+bool discovery_choice_narrow(struct discovery_choice *choice, uint32_t prefix)
+{
+    char network[MST_IPV4_TEXT_BYTES];
+    if (choice->subnet.prefix >= prefix)
+        return false;
+    const struct discovery_interface part = {.ipv4 = choice->interface.ipv4, .prefix = prefix};
+    choice->subnet = discovery_own_subnet(&part);
+    const size_t used = strlen(choice->reason);
+    (void)snprintf(choice->reason + used, sizeof choice->reason - used, ", only %s/%u of it",
+                   mst_ipv4_text(choice->subnet.network, network), prefix);
+    return true;
 }
 
 /* "eth0 10.10.0.0/24, eth1 172.18.0.0/16" into text; "nothing" for an empty list. */
@@ -106,7 +147,7 @@ static void attached_text(const struct discovery_interface *list, size_t count, 
             continue;
         const int more =
             snprintf(text + used, text_bytes - used, "%s%s %s/%u", shown ? ", " : "", list[i].name,
-                     mst_ipv4_text(own_subnet(&list[i]).network, network), list[i].prefix);
+                     mst_ipv4_text(discovery_own_subnet(&list[i]).network, network), list[i].prefix);
         if (more < 0 || (size_t)more >= text_bytes - used)
             return; /* cut: the text is for people */
         used += (size_t)more;
@@ -128,13 +169,35 @@ static int refuse_subnet(const struct discovery_interface *list, size_t count, c
                          subnet->prefix, attached);
 }
 
-static int refuse_all(const struct discovery_interface *list, size_t count, struct mst_error *err)
+static int refuse_filter(const struct discovery_interface *list, size_t count,
+                         const struct discovery_filter *filter, struct mst_error *err)
 {
     char network[MST_IPV4_TEXT_BYTES], attached[512];
     for (size_t i = 0; i < count; i++) {
+        if (!list[i].up || list[i].loopback || size_is_fit(list[i].prefix) ||
+            discovery_filter_match(filter, &list[i]) != DISCOVERY_FILTER_NAMED)
+            continue;
+        return mst_error_set(err, -EINVAL, "%s %s/%u: from /%d to /%d can be swept%s", list[i].name,
+                             mst_ipv4_text(discovery_own_subnet(&list[i]).network, network), list[i].prefix,
+                             DISCOVERY_ARP_MIN_PREFIX, DISCOVERY_MAX_PREFIX,
+                             list[i].prefix < DISCOVERY_ARP_MIN_PREFIX ? "; name a part of it with --subnet"
+                                                                       : "");
+    }
+    attached_text(list, count, attached, sizeof attached);
+    return mst_error_set(err, -EINVAL, "--interface leaves none on which workers could be; attached are: %s",
+                         attached);
+}
+
+static int refuse_all(const struct discovery_interface *list, size_t count,
+                      const struct discovery_filter *filter, struct mst_error *err)
+{
+    char network[MST_IPV4_TEXT_BYTES], attached[512];
+    if (filter && filter->count > 0)
+        return refuse_filter(list, count, filter, err);
+    for (size_t i = 0; i < count; i++) {
         if (!is_candidate(&list[i]) || !list[i].holds_default_route)
             continue;
-        mst_ipv4_text(own_subnet(&list[i]).network, network);
+        mst_ipv4_text(discovery_own_subnet(&list[i]).network, network);
         return mst_error_set(err, -EINVAL,
                              "--subnet is required: only %s %s/%u could be swept, and it holds the default "
                              "route (say --subnet %s/%u if workers are there)",
@@ -145,8 +208,9 @@ static int refuse_all(const struct discovery_interface *list, size_t count, stru
 }
 
 int discovery_interfaces_choose(const struct discovery_interface *list, size_t count,
-                                const struct mst_cidr *subnet, struct discovery_choice *ret_choices,
-                                size_t capacity, size_t *ret_count, struct mst_error *err)
+                                const struct mst_cidr *subnet, const struct discovery_filter *filter,
+                                struct discovery_choice *ret_choices, size_t capacity, size_t *ret_count,
+                                struct mst_error *err)
 {
     char network[MST_IPV4_TEXT_BYTES];
     if (subnet && !size_is_fit(subnet->prefix))
@@ -158,17 +222,13 @@ int discovery_interfaces_choose(const struct discovery_interface *list, size_t c
         return mst_error_set(err, -ENOMEM, "choose an interface: no memory");
 
     size_t found = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct discovery_interface *interface = &list[i];
-        bool fit = is_candidate(interface) && !interface->holds_default_route;
-        if (subnet)
-            fit = interface->up && !interface->loopback && interface->prefix <= subnet->prefix &&
-                  mst_cidr_contains(*subnet, interface->ipv4);
-        if (fit)
-            all[found++] = make_choice(interface, subnet);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (is_fit(&list[i], subnet, filter))
+            all[found++] = make_choice(&list[i], subnet, filter);
+    if (found == 0 && subnet)
+        return refuse_subnet(list, count, subnet, err);
     if (found == 0)
-        return subnet ? refuse_subnet(list, count, subnet, err) : refuse_all(list, count, err);
+        return refuse_all(list, count, filter, err);
 
     qsort(all, found, sizeof *all, compare_choices);
     *ret_count = found < capacity ? found : capacity;

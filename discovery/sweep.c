@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "sweep_base.h"
 
@@ -83,9 +84,9 @@ static int hosts_append(struct discovery_sweep *sweep, const struct discovery_ho
     return 0;
 }
 
-static int add_self(struct discovery_sweep *sweep, struct mst_error *err)
+static int add_self(struct discovery_sweep *sweep, const struct discovery_interface *interface,
+                    struct mst_error *err)
 {
-    const struct discovery_interface *interface = &sweep->options.choice.interface;
     struct discovery_host self = {.ipv4 = interface->ipv4,
                                   .self = true,
                                   .has_mac = interface->ethernet,
@@ -93,7 +94,24 @@ static int add_self(struct discovery_sweep *sweep, struct mst_error *err)
     memcpy(self.mac, interface->mac, sizeof self.mac);
     const int r = hosts_append(sweep, &self, err);
     if (r == 0)
-        sweep->targets[interface->ipv4 - sweep->first_ipv4].host = 1;
+        sweep->targets[interface->ipv4 - sweep->first_ipv4].host = (uint32_t)sweep->result.count;
+    return r;
+}
+
+/* All addresses that this machine has in the range: a second interface on the subnet, or a service's virtual
+ * address, would answer like a host of its own. */
+static int add_selves(struct discovery_sweep *sweep, struct mst_error *err)
+{
+    size_t count = 0;
+    mst_cleanup(mst_freep) struct discovery_interface *list = calloc(DISCOVERY_INTERFACES_MAX, sizeof *list);
+    if (!list)
+        return mst_error_set(err, -ENOMEM, "no memory for a sweep");
+    int r = add_self(sweep, &sweep->options.choice.interface, err);
+    if (r == 0)
+        r = discovery_interfaces_list(list, DISCOVERY_INTERFACES_MAX, &count, err);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (sweep_in_range(sweep, list[i].ipv4) && sweep->targets[list[i].ipv4 - sweep->first_ipv4].host == 0)
+            r = add_self(sweep, &list[i], err);
     return r;
 }
 
@@ -112,12 +130,12 @@ int sweep_base_init(struct discovery_sweep *sweep, const struct sweep_operations
     sweep->targets = calloc(sweep->target_count, sizeof *sweep->targets);
     if (!sweep->targets)
         return mst_error_set(err, -ENOMEM, "no memory to sweep %u addresses", sweep->target_count);
-    r = add_self(sweep, err);
+    r = add_selves(sweep, err);
     if (r < 0) {
         sweep_base_release(sweep);
         return r;
     }
-    sweep->silent = sweep->result.addresses = sweep->target_count - 1;
+    sweep->silent = sweep->result.addresses = sweep->target_count - (uint32_t)sweep->result.count;
     return 0;
 }
 
@@ -132,11 +150,6 @@ void sweep_base_release(struct discovery_sweep *sweep)
 bool sweep_in_range(const struct discovery_sweep *sweep, uint32_t ipv4)
 {
     return ipv4 >= sweep->first_ipv4 && ipv4 <= sweep->last_ipv4;
-}
-
-bool sweep_is_self(const struct discovery_sweep *sweep, uint32_t ipv4)
-{
-    return ipv4 == sweep->options.choice.interface.ipv4;
 }
 
 struct sweep_target *sweep_next(struct discovery_sweep *sweep, uint32_t *ret_ipv4)

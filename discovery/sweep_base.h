@@ -46,7 +46,6 @@ int sweep_base_init(struct discovery_sweep *sweep, const struct sweep_operations
 void sweep_base_release(struct discovery_sweep *sweep);
 
 bool sweep_in_range(const struct discovery_sweep *sweep, uint32_t ipv4);
-bool sweep_is_self(const struct discovery_sweep *sweep, uint32_t ipv4);
 
 /* The next target to be probed in this burst, or NULL when the burst is over; *ret_ipv4 is its address. Does
  * not move on: sweep_probed() does. */

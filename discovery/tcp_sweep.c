@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sweep that needs no rights: a connection to the agent's port of each address. An answer of either kind
  * (open or refused) shows that somebody is there. An address without a host costs the kernel a place in its
- * neighbour table, which all containers of a machine share, for some seconds: hence the limits on subnet and
- * attempts in flight. */
+ * neighbour table, which all containers of a machine share, for some seconds: hence the limits on subnet,
+ * attempts in flight and addresses without an answer. */
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "sweep_base.h"
@@ -18,6 +18,9 @@
 /* How long to wait for a free descriptor or port when the process or machine has none left. */
 #define SHORTAGE_WAIT_NS (5 * MST_NS_PER_MS)
 
+/* The kernel asks three times for an address, a second apart, whether or not anybody still waits for it. */
+#define KERNEL_ASKS_NS (3 * MST_NS_PER_S)
+
 struct tcp_attempt {
     int fd; /* -1: free */
     uint32_t ipv4;
@@ -29,6 +32,12 @@ struct tcp_sweep {
     int epoll_fd;
     size_t in_flight;
     uint64_t shortage_until_ns; /* do not try to connect before */
+    /* Targets that were probed, oldest first, in a ring; those that answered are dropped as they come up. */
+    struct tcp_probe {
+        uint32_t target;
+        uint64_t sent_ns;
+    } unresolved[DISCOVERY_TCP_UNRESOLVED];
+    size_t unresolved_first, unresolved_count;
     struct tcp_attempt attempts[DISCOVERY_TCP_IN_FLIGHT];
 };
 
@@ -140,15 +149,34 @@ static struct tcp_attempt *free_attempt(struct tcp_sweep *tcp)
     return NULL;
 }
 
+/* Drop what is settled from the ring's beginning. */
+static void tcp_resolve(struct tcp_sweep *tcp, uint64_t now_ns)
+{
+    while (tcp->unresolved_count > 0) {
+        const struct tcp_probe *oldest = &tcp->unresolved[tcp->unresolved_first];
+        if (tcp->base.targets[oldest->target].host == 0 && now_ns < oldest->sent_ns + KERNEL_ASKS_NS)
+            return;
+        tcp->unresolved_first = (tcp->unresolved_first + 1) % DISCOVERY_TCP_UNRESOLVED;
+        tcp->unresolved_count--;
+    }
+}
+
+static void tcp_remember(struct tcp_sweep *tcp, uint32_t target, uint64_t now_ns)
+{
+    const size_t at = (tcp->unresolved_first + tcp->unresolved_count++) % DISCOVERY_TCP_UNRESOLVED;
+    tcp->unresolved[at] = (struct tcp_probe){.target = target, .sent_ns = now_ns};
+}
+
 static int tcp_send(struct tcp_sweep *tcp, uint64_t now_ns, struct mst_error *err)
 {
+    tcp_resolve(tcp, now_ns);
     if (now_ns < tcp->shortage_until_ns)
         return 0;
     for (uint32_t allowed = sweep_allowance(&tcp->base, now_ns); allowed > 0; allowed--) {
         uint32_t ipv4;
         struct sweep_target *target = sweep_next(&tcp->base, &ipv4);
         struct tcp_attempt *attempt = free_attempt(tcp);
-        if (!target || !attempt)
+        if (!target || !attempt || tcp->unresolved_count == DISCOVERY_TCP_UNRESOLVED)
             return 0;
         int r = attempt_start(tcp, attempt, ipv4, now_ns);
         if (is_shortage(r)) {
@@ -157,6 +185,7 @@ static int tcp_send(struct tcp_sweep *tcp, uint64_t now_ns, struct mst_error *er
             return 0;
         }
         sweep_probed(&tcp->base, target, now_ns);
+        tcp_remember(tcp, ipv4 - tcp->base.first_ipv4, now_ns);
         if (r < 0 && (r = attempt_judge(tcp, ipv4, r, now_ns, err)) < 0)
             return r;
     }
@@ -191,6 +220,9 @@ static uint64_t tcp_wake_ns(const struct discovery_sweep *sweep)
         uint64_t send_ns = sweep_next_send_ns(sweep);
         if (send_ns < tcp->shortage_until_ns)
             send_ns = tcp->shortage_until_ns;
+        const uint64_t resolved_ns = tcp->unresolved[tcp->unresolved_first].sent_ns + KERNEL_ASKS_NS;
+        if (tcp->unresolved_count == DISCOVERY_TCP_UNRESOLVED && send_ns < resolved_ns)
+            send_ns = resolved_ns;
         wake_ns = send_ns < wake_ns ? send_ns : wake_ns;
     }
     return wake_ns;
@@ -217,6 +249,7 @@ int discovery_tcp_sweep_new(const struct discovery_sweep_options *options, struc
         return r;
     tcp->in_flight = 0;
     tcp->shortage_until_ns = 0;
+    tcp->unresolved_first = tcp->unresolved_count = 0;
     for (size_t i = 0; i < DISCOVERY_TCP_IN_FLIGHT; i++)
         tcp->attempts[i].fd = -1;
     tcp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

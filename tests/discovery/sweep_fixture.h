@@ -85,6 +85,17 @@ static inline void listener_body(int ready, int stop, void *context)
     }
 }
 
+/* A link that was made a moment ago may not carry yet. */
+static inline void wait_until_reachable(uint32_t ipv4)
+{
+    const uint64_t until_ns = mst_now_ns() + 10 * MST_NS_PER_S;
+    int fd = -1, r;
+    do
+        r = mst_tcp_connect(ipv4, 9, mst_now_ns() + 100 * MST_NS_PER_MS, &fd, NULL);
+    while (r != -ECONNREFUSED && mst_now_ns() < until_ns);
+    assert_int_equal(r, -ECONNREFUSED);
+}
+
 static inline const struct discovery_host *host_at(const struct discovery_sweep_result *result, uint32_t ipv4)
 {
     for (size_t i = 0; i < result->count; i++)

@@ -50,6 +50,37 @@ static void the_overlays_interface_is_found_without_being_told(void **state)
                         "eth0 10.9.0.100/24: MTU 1450 as overlays have, private, not the default route's");
 }
 
+/* As Swarm gives them to a task with a published port: ingress, the overlay with its service's virtual
+ * address, and docker_gwbridge. */
+static void a_task_with_published_ports_looks_on_its_overlay_first(void **state)
+{
+    (void)state;
+    struct discovery_choice choices[8];
+    struct discovery_filter filter;
+    size_t count = 0;
+    struct mst_error err = MST_ERROR_INIT;
+    assert_int_equal(netns_ip("link add eth2 mtu 1450 type veth peer name eth2p"), 0);
+    assert_int_equal(netns_ip("addr add 10.0.0.7/24 dev eth2"), 0);
+    assert_int_equal(netns_ip("addr add 10.0.0.6/32 dev eth2"), 0);
+    assert_int_equal(netns_ip("link set eth2 up"), 0);
+    assert_int_equal(netns_ip("link add eth3 mtu 1450 type veth peer name eth3p"), 0);
+    assert_int_equal(netns_ip("addr add 10.8.0.7/24 dev eth3"), 0);
+    assert_int_equal(netns_ip("link set eth3 up"), 0);
+    if (discovery_interfaces_find(NULL, NULL, choices, 8, &count, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(count, 3);
+    assert_string_equal(choices[0].interface.name, "eth3"); /* 10.8 comes before 10.9, on every node */
+    assert_string_equal(choices[1].interface.name, "eth0");
+    assert_string_equal(choices[2].interface.name, "eth2");
+    assert_non_null(strstr(choices[2].reason, "perhaps the ingress network"));
+    assert_int_equal(discovery_filter_parse("!10.8.0.0/24", &filter, NULL), 0);
+    assert_int_equal(discovery_interfaces_find(NULL, &filter, choices, 8, &count, NULL), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(choices[0].interface.name, "eth0");
+    assert_int_equal(netns_ip("link delete eth2"), 0);
+    assert_int_equal(netns_ip("link delete eth3"), 0);
+}
+
 static void with_only_the_default_route_left_the_user_has_to_say_so(void **state)
 {
     (void)state;
@@ -67,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_links_and_the_default_route_are_seen_as_they_are),
         cmocka_unit_test(the_overlays_interface_is_found_without_being_told),
+        cmocka_unit_test(a_task_with_published_ports_looks_on_its_overlay_first),
         cmocka_unit_test(with_only_the_default_route_left_the_user_has_to_say_so),
     };
     return cmocka_run_group_tests(tests, enter_or_skip, NULL);

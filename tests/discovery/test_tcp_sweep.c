@@ -187,6 +187,50 @@ static void a_shortage_of_descriptors_only_slows_it_down(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+static size_t count_incomplete(void)
+{
+    size_t lines = 0;
+    char line[256];
+    FILE *neighbours = popen("ip -4 neigh show to 10.9.4.0/22 dev eth0 nud incomplete", "re");
+    assert_non_null(neighbours);
+    while (fgets(line, sizeof line, neighbours))
+        lines++;
+    (void)pclose(neighbours);
+    return lines;
+}
+
+static void a_large_subnet_does_not_fill_the_kernels_neighbour_table(void **state)
+{
+    (void)state;
+    assert_int_equal(netns_ip("addr add 10.9.4.100/22 dev eth0"), 0);
+    struct discovery_sweep_options options = {
+        .choice = choose("10.9.4.0/22"), .reply_timeout_ms = 20, .no_resend = true};
+    struct discovery_sweep *sweep = NULL;
+    struct mst_error err = MST_ERROR_INIT;
+    size_t most = 0;
+    bool stalled = false;
+    int r;
+    assert_int_equal(discovery_tcp_sweep_new(&options, &sweep, &err), 0);
+    while ((r = discovery_sweep_process(sweep, &err)) == 0) {
+        const uint64_t wait_ns = discovery_sweep_wake_ns(sweep) - mst_now_ns();
+        if (wait_ns > 200 * MST_NS_PER_MS && wait_ns < 10 * MST_NS_PER_S && !stalled) {
+            stalled = true; /* it waits for the kernel to forget */
+            assert_int_equal(discovery_sweep_result(sweep)->probes, DISCOVERY_TCP_UNRESOLVED);
+            most = count_incomplete();
+        }
+        struct pollfd poll_fd = {.fd = discovery_sweep_fd(sweep), .events = POLLIN};
+        (void)poll(&poll_fd, 1, mst_ms_until(discovery_sweep_wake_ns(sweep), 1000));
+    }
+    assert_int_equal(r, 1);
+    assert_true(stalled);
+    assert_true(most <= DISCOVERY_TCP_UNRESOLVED);
+    print_message("%zu addresses on the kernel's mind at most, /22 in %.1f s\n", most,
+                  discovery_sweep_result(sweep)->ms / 1000);
+    assert_int_equal(discovery_sweep_result(sweep)->probes, 1021);
+    discovery_sweep_free(sweep);
+    assert_int_equal(netns_ip("addr del 10.9.4.100/22 dev eth0"), 0);
+}
+
 static void subnets_that_are_too_large_too_small_or_not_attached_are_refused(void **state)
 {
     (void)state;
@@ -213,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_sweep_stops_as_soon_as_it_has_enough),
         cmocka_unit_test(the_deadline_ends_a_sweep),
         cmocka_unit_test(a_shortage_of_descriptors_only_slows_it_down),
+        cmocka_unit_test(a_large_subnet_does_not_fill_the_kernels_neighbour_table),
         cmocka_unit_test(subnets_that_are_too_large_too_small_or_not_attached_are_refused),
     };
     return cmocka_run_group_tests(tests, start_peers, stop_peers);
