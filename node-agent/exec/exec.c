@@ -65,7 +65,7 @@ static void report_started(struct exec *exec, uint32_t pid)
 static void report_exited(struct exec *exec, uint32_t status)
 {
     struct report report = report_begin(exec->options.events, "exited");
-    report_number(&report, "view", (double)exec->round.view);
+    report_number(&report, "view", (double)exec->started_view);
     report_number(&report, "status", status);
     report_send(&report);
 }

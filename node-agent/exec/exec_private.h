@@ -19,6 +19,7 @@ struct exec {
     /* CMD, over the views */
     bool stop_pending; /* the supervisor was told to end all, and has not said that it did */
     bool started;      /* in this process's life */
+    uint64_t started_view;
     bool running;
     bool left; /* it ended because this worker was told to go */
     struct exec_outcome own;

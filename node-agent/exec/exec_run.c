@@ -138,6 +138,7 @@ static void start_command(struct exec *exec)
     const struct exec_wire_message start = {.type = EXEC_WIRE_START};
     exec->own = (struct exec_outcome){EXEC_OUTCOME_NONE, 0};
     exec->started = exec->running = true;
+    exec->started_view = exec->round.view;
     check(exec, exec_tell(exec, &start, &exec->err));
 }
 
@@ -239,6 +240,8 @@ static void change(struct exec *exec, int result)
     if (exec->decided)
         return;
     int r = 0;
+    if (result == -ECANCELED)
+        (void)mst_error_set(&exec->err, result, "stopped");
     switch (exec->options.settings->on_change) {
     case EXEC_RESTART:
         r = exec_stop_all(exec, &exec->err);
@@ -255,8 +258,6 @@ static void change(struct exec *exec, int result)
         break;
     }
     check(exec, r);
-    if (result == -ECANCELED)
-        (void)mst_error_set(&exec->err, result, "stopped");
     decide(exec, result);
 }
 
