@@ -123,9 +123,9 @@ static int settle_content(struct schema_load *load, const struct node_entry *ent
     return 0;
 }
 
-static int read_content(struct schema_load *load, const struct node_entry *entry,
-                        const struct content_kind *kind)
+static int read_content(struct schema_load *load, const struct node_entry *entry, const void *context)
 {
+    const struct content_kind *kind = context;
     struct compose_content **list = (void *)((char *)load->project + kind->list_offset);
     size_t *count = (void *)((char *)load->project + kind->count_offset);
     struct compose_content *known = NULL;
@@ -146,23 +146,7 @@ static int read_content(struct schema_load *load, const struct node_entry *entry
         *known = draft.content;
         return 0;
     }
-    struct compose_content *items = compose_arena_grow(load->arena, *list, *count, sizeof *items);
-    if (!items)
-        return schema_fail_memory(load);
-    *list = items;
-    items[(*count)++] = draft.content;
-    return 0;
-}
-
-static int read_contents(struct schema_load *load, const struct node *node, const struct content_kind *kind)
-{
-    int r = schema_expect(load, node, NODE_MAP);
-    for (size_t i = 0; r == 0 && i < node->count; i++) {
-        schema_enter(load, node->entries[i].key);
-        r = read_content(load, &node->entries[i], kind);
-        schema_leave(load);
-    }
-    return r;
+    return schema_append(load, list, count, &draft.content, sizeof draft.content);
 }
 
 int schema_set_secrets(struct schema_load *load, const struct node *node, void *member,
@@ -170,7 +154,7 @@ int schema_set_secrets(struct schema_load *load, const struct node *node, void *
 {
     (void)member;
     (void)f;
-    return read_contents(load, node, &secret_kind);
+    return schema_each(load, node, read_content, &secret_kind);
 }
 
 int schema_set_configs(struct schema_load *load, const struct node *node, void *member,
@@ -178,7 +162,7 @@ int schema_set_configs(struct schema_load *load, const struct node *node, void *
 {
     (void)member;
     (void)f;
-    return read_contents(load, node, &config_kind);
+    return schema_each(load, node, read_content, &config_kind);
 }
 
 /* --- in a service --- */
@@ -225,12 +209,7 @@ static int add_use(struct schema_load *load, struct compose_content_use **list, 
         (*list)[i] = *use;
         return 0;
     }
-    struct compose_content_use *items = compose_arena_grow(load->arena, *list, *count, sizeof *items);
-    if (!items)
-        return schema_fail_memory(load);
-    *list = items;
-    items[(*count)++] = *use;
-    return 0;
+    return schema_append(load, list, count, use, sizeof *use);
 }
 
 static int read_uses(struct schema_load *load, const struct node *node, struct compose_content_use **list,

@@ -92,8 +92,9 @@ static struct compose_network *find_network(struct compose_project *project, con
     return NULL;
 }
 
-static int read_network(struct schema_load *load, const struct node_entry *entry)
+static int read_network(struct schema_load *load, const struct node_entry *entry, const void *context)
 {
+    (void)context;
     struct compose_project *project = load->project;
     struct compose_network *known = find_network(project, entry->key);
     struct network_draft draft = {0};
@@ -122,13 +123,8 @@ static int read_network(struct schema_load *load, const struct node_entry *entry
         *known = draft.network;
         return 0;
     }
-    struct compose_network *items =
-        compose_arena_grow(load->arena, project->networks, project->network_count, sizeof *items);
-    if (!items)
-        return schema_fail_memory(load);
-    project->networks = items;
-    items[project->network_count++] = draft.network;
-    return 0;
+    return schema_append(load, &project->networks, &project->network_count, &draft.network,
+                         sizeof draft.network);
 }
 
 int schema_set_networks(struct schema_load *load, const struct node *node, void *member,
@@ -136,13 +132,7 @@ int schema_set_networks(struct schema_load *load, const struct node *node, void 
 {
     (void)member;
     (void)f;
-    int r = schema_expect(load, node, NODE_MAP);
-    for (size_t i = 0; r == 0 && i < node->count; i++) {
-        schema_enter(load, node->entries[i].key);
-        r = read_network(load, &node->entries[i]);
-        schema_leave(load);
-    }
-    return r;
+    return schema_each(load, node, read_network, NULL);
 }
 
 /* --- in a service --- */
@@ -182,14 +172,11 @@ static int attach(struct schema_load *load, struct compose_service *service, con
             return 0;
         }
     }
-    struct compose_attachment *items =
-        compose_arena_grow(load->arena, service->networks, service->network_count, sizeof *items);
-    if (!items)
-        return schema_fail_memory(load);
-    service->networks = items;
-    *ret_attachment = &items[service->network_count++];
-    **ret_attachment = (struct compose_attachment){.place = *place, .network_key = key};
-    return 0;
+    const struct compose_attachment attachment = {.place = *place, .network_key = key};
+    int r = schema_append(load, &service->networks, &service->network_count, &attachment, sizeof attachment);
+    if (r == 0)
+        *ret_attachment = &service->networks[service->network_count - 1];
+    return r;
 }
 
 static int read_attachment(struct schema_load *load, const struct node_entry *entry, bool in_list,

@@ -186,6 +186,32 @@ int schema_expect(struct schema_load *load, const struct node *node, enum node_k
     return node->kind == kind ? 0 : schema_fail_type(load, node, names[kind]);
 }
 
+int schema_each(struct schema_load *load, const struct node *node,
+                int (*read)(struct schema_load *load, const struct node_entry *entry, const void *context),
+                const void *context)
+{
+    int r = schema_expect(load, node, NODE_MAP);
+    for (size_t i = 0; r == 0 && i < node->count; i++) {
+        schema_enter(load, node->entries[i].key);
+        r = read(load, &node->entries[i], context);
+        schema_leave(load);
+    }
+    return r;
+}
+
+int schema_append(struct schema_load *load, void *list, size_t *count, const void *item, size_t item_bytes)
+{
+    void *items;
+    memcpy(&items, list, sizeof items); /* of any type */
+    items = compose_arena_grow(load->arena, items, *count, item_bytes);
+    if (!items)
+        return schema_fail_memory(load);
+    memcpy((char *)items + *count * item_bytes, item, item_bytes);
+    memcpy(list, &items, sizeof items);
+    (*count)++;
+    return 0;
+}
+
 /* --- single values --- */
 
 int schema_text(struct schema_load *load, const struct node *node, const char **ret_text)

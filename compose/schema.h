@@ -98,6 +98,13 @@ int schema_bool(struct schema_load *load, const struct node *node, bool *ret_val
 int schema_i64(struct schema_load *load, const struct node *node, int64_t min, int64_t max,
                int64_t *ret_value);
 int schema_expect(struct schema_load *load, const struct node *node, enum node_kind kind);
+/* `read` for each entry of a mapping, with its key on the path; the first error ends it. */
+int schema_each(struct schema_load *load, const struct node *node,
+                int (*read)(struct schema_load *load, const struct node_entry *entry, const void *context),
+                const void *context);
+/* Put a copy of `item` (item_bytes) behind the *count items that `list`, the address of a pointer to the
+ * first, has in the project's arena. */
+int schema_append(struct schema_load *load, void *list, size_t *count, const void *item, size_t item_bytes);
 
 int schema_set_text(struct schema_load *load, const struct node *node, void *member,
                     const struct schema_field *f);

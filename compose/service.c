@@ -172,20 +172,19 @@ static int take_service(struct schema_load *load, const struct node_entry *entry
     return 0;
 }
 
+static int read_service(struct schema_load *load, const struct node_entry *entry, const void *context)
+{
+    (void)context;
+    const int r = take_service(load, entry);
+    return r < 0 ? r
+                 : schema_map(load, entry->value, service_fields, MST_ARRAY_COUNT(service_fields), true,
+                              &load->project->services[load->service_index]);
+}
+
 int schema_set_services(struct schema_load *load, const struct node *node, void *member,
                         const struct schema_field *f)
 {
     (void)member;
     (void)f;
-    int r = schema_expect(load, node, NODE_MAP);
-    for (size_t i = 0; r == 0 && i < node->count; i++) {
-        const struct node_entry *entry = &node->entries[i];
-        schema_enter(load, entry->key);
-        r = take_service(load, entry);
-        if (r == 0)
-            r = schema_map(load, entry->value, service_fields, MST_ARRAY_COUNT(service_fields), true,
-                           &load->project->services[load->service_index]);
-        schema_leave(load);
-    }
-    return r;
+    return schema_each(load, node, read_service, NULL);
 }

@@ -33,8 +33,9 @@ static struct compose_volume *find_volume(struct compose_project *project, const
     return NULL;
 }
 
-static int read_volume(struct schema_load *load, const struct node_entry *entry)
+static int read_volume(struct schema_load *load, const struct node_entry *entry, const void *context)
 {
+    (void)context;
     struct compose_project *project = load->project;
     struct compose_volume *known = find_volume(project, entry->key);
     struct volume_draft draft = {0};
@@ -57,13 +58,7 @@ static int read_volume(struct schema_load *load, const struct node_entry *entry)
         *known = draft.volume;
         return 0;
     }
-    struct compose_volume *items =
-        compose_arena_grow(load->arena, project->volumes, project->volume_count, sizeof *items);
-    if (!items)
-        return schema_fail_memory(load);
-    project->volumes = items;
-    items[project->volume_count++] = draft.volume;
-    return 0;
+    return schema_append(load, &project->volumes, &project->volume_count, &draft.volume, sizeof draft.volume);
 }
 
 int schema_set_volumes(struct schema_load *load, const struct node *node, void *member,
@@ -71,13 +66,7 @@ int schema_set_volumes(struct schema_load *load, const struct node *node, void *
 {
     (void)member;
     (void)f;
-    int r = schema_expect(load, node, NODE_MAP);
-    for (size_t i = 0; r == 0 && i < node->count; i++) {
-        schema_enter(load, node->entries[i].key);
-        r = read_volume(load, &node->entries[i]);
-        schema_leave(load);
-    }
-    return r;
+    return schema_each(load, node, read_volume, NULL);
 }
 
 /* --- in a service: the short form --- */
@@ -289,13 +278,7 @@ static int add_mount(struct schema_load *load, struct compose_service *service,
         service->mounts[i] = *mount;
         return 0;
     }
-    struct compose_mount *items =
-        compose_arena_grow(load->arena, service->mounts, service->mount_count, sizeof *items);
-    if (!items)
-        return schema_fail_memory(load);
-    service->mounts = items;
-    items[service->mount_count++] = *mount;
-    return 0;
+    return schema_append(load, &service->mounts, &service->mount_count, mount, sizeof *mount);
 }
 
 int schema_set_mounts(struct schema_load *load, const struct node *node, void *member,
