@@ -281,7 +281,8 @@ int trainer_load(struct trainer *trainer, const char *path, struct mst_error *er
 
 /* A folder of one worker's own with its last two states, "checkpoint-<step>.safetensors": saved files with
  * momentum and the caller's `extra` besides. Each is written whole or not at all, in a thread, while training
- * goes on. Checkpoints belong to a job and a run, and others are not taken up.
+ * goes on; once it is there, all but it and the one of this run before it are removed. Checkpoints belong to
+ * a job and a run, and others are not taken up. The model outlives the struct.
  *
  *     trainer_checkpoints_open()
  *     trainer_checkpoints_restore()           once, before the first step
