@@ -108,6 +108,68 @@ static void serves_a_batch_larger_than_the_data(void **state)
     trainer_order_release(&single);
 }
 
+/* Workers of a step, each with an order of its own, count what they take: the shards rank, rank + world, ...
+ */
+static void take_step(struct trainer_order *orders, uint32_t world, uint64_t step, uint32_t shards,
+                      uint32_t batch, uint32_t *taken)
+{
+    uint32_t samples[16];
+
+    assert_true(batch <= 16);
+    for (uint32_t rank = 0; rank < world; rank++) {
+        for (uint32_t shard = rank; shard < shards; shard += world) {
+            trainer_order_batch(&orders[rank], step, shards, shard, batch, samples);
+            for (uint32_t i = 0; i < batch; i++)
+                taken[samples[i]]++;
+        }
+    }
+}
+
+/* `worlds` repeat: a membership that changes after every step, or one that never does. After each step every
+ * sample was taken as often as any other, or once more. */
+static void check_cover(uint32_t count, uint32_t shards, uint32_t batch, const uint32_t *worlds,
+                        size_t world_count)
+{
+    enum { MAX_WORLD = 8, PASSES = 4 };
+    struct trainer_order orders[MAX_WORLD];
+    uint32_t taken[512] = {0};
+
+    assert_true(count <= 512);
+    for (uint32_t i = 0; i < MAX_WORLD; i++)
+        orders[i] = order_of(5, count);
+    for (uint64_t step = 0; step * shards * batch < (uint64_t)count * PASSES; step++) {
+        take_step(orders, worlds[step % world_count], step, shards, batch, taken);
+        const uint64_t all = (step + 1) * shards * batch;
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            assert_in_range(taken[i], all / count, (all + count - 1) / count);
+            sum += taken[i];
+        }
+        assert_int_equal(sum, all);
+    }
+    for (uint32_t i = 0; i < MAX_WORLD; i++)
+        trainer_order_release(&orders[i]);
+}
+
+static void nothing_is_lost_or_taken_twice_over_several_passes_in_any_world(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t count, shards, batch;
+    } sizes[] = {
+        {60, 3, 7},  {61, 3, 7},   {500, 5, 16}, {499, 8, 13}, {1, 3, 2},
+        {10, 3, 16}, {509, 1, 11}, {64, 8, 8},   {7, 2, 3},
+    };
+    static const uint32_t changing[] = {3, 3, 2, 3, 1, 2, 3};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (uint32_t world = 1; world <= sizes[i].shards; world++)
+            check_cover(sizes[i].count, sizes[i].shards, sizes[i].batch, &world, 1);
+        if (sizes[i].shards >= 3)
+            check_cover(sizes[i].count, sizes[i].shards, sizes[i].batch, changing, 7);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +178,7 @@ int main(void)
         cmocka_unit_test(depends_on_step_and_shard_only_not_on_what_was_asked_before),
         cmocka_unit_test(gives_the_same_samples_to_a_step_however_it_is_cut_into_shards),
         cmocka_unit_test(serves_a_batch_larger_than_the_data),
+        cmocka_unit_test(nothing_is_lost_or_taken_twice_over_several_passes_in_any_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
