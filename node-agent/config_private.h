@@ -125,7 +125,7 @@ int config_exec_complete(struct agent_config *config, int count, char *const *op
     }
 #define OPTION_RUN                                                                                           \
     {                                                                                                        \
-        .name = "run", .argument = "TEXT", .env = "MUSTER_RUN", .fallback = "",                              \
+        .name = "run", .argument = "TEXT", .env = "MUSTER_RUN",                                              \
         .help = "name of this run: state of another one is not taken up", .set = config_set_run              \
     }
 #define OPTION_ALLOW_MINORITY                                                                                \

@@ -203,6 +203,10 @@ def source_events():
     for path in [*ROOT.glob("node-agent/*.c"), *ROOT.glob("monitoring/*.c"), *ROOT.glob("trainer/*.c")]:
         for name, body in pattern.findall(path.read_text(encoding="utf-8")):
             events.setdefault(name, set()).update(re.findall(r'(?:report_\w+|cJSON_Add\w+)\([^;"]*"(\w+)"', body))
+    ends = re.compile(r'agent_end\([^;"]*"(\w+)"|tell_end\([^;"]*"(\w+)"')
+    for source in ROOT.glob("node-agent/*.c"):
+        for by_agent, by_end in ends.findall(source.read_text(encoding="utf-8")):
+            events.setdefault(by_agent or by_end, set()).add("reason")
     return events
 
 
