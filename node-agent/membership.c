@@ -510,19 +510,21 @@ static bool is_signer(const struct membership *membership, const struct membersh
 }
 
 /* What is known to hold comes from whoever of the others knows most, unless this worker comes from elsewhere:
- * then its own stands until it is in. */
+ * then its own stands until it is in, and so does what it tried there. */
 static int sign(struct membership *membership, struct mst_error *err)
 {
     const struct outcome *outcome = &membership->outcome;
-    const struct membership_ballot *own = &membership->kept.vow.held;
-    const bool of_lineage =
-        own->view == 0 || memcmp(own->lineage, outcome->base.lineage, sizeof own->lineage) == 0;
-    struct membership_vow vow = {.held = *own};
+    const struct membership_vow *own = &membership->kept.vow;
+    const bool has_base = outcome->base.view > 0;
+    const bool of_lineage = own->held.view == 0 ||
+                            memcmp(own->held.lineage, outcome->base.lineage, sizeof own->held.lineage) == 0;
+    struct membership_vow vow = {.held = has_base && of_lineage ? outcome->base : own->held};
     int r;
-    if (outcome->base.view > 0 && of_lineage)
-        vow.held = outcome->base;
     for (size_t d = 0; d < outcome->doubt_count; d++)
         vow.attempts[vow.count++] = outcome->doubts[d];
+    for (size_t a = 0; has_base && a < own->count && vow.count < MEMBERSHIP_MAX_ATTEMPTS; a++)
+        if (memcmp(own->attempts[a].lineage, outcome->base.lineage, MEMBERSHIP_LINEAGE_BYTES) != 0)
+            vow.attempts[vow.count++] = own->attempts[a];
     if (vow.count == MEMBERSHIP_MAX_ATTEMPTS)
         return 0; /* too much is in doubt already */
     vow.attempts[vow.count++] = as_ballot(membership);

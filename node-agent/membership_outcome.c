@@ -114,16 +114,11 @@ static bool has_signed(const struct membership_vow *vow, const struct membership
     return vow->held.view >= attempt->view;
 }
 
-static bool is_empty(const struct membership_vow *vow)
-{
-    return vow->held.view == 0 && vow->count == 0;
-}
-
-/* Whoever has a vow of the lineage has not forgotten what it signed in it. One that never signed anything has
- * not either, unless its disk was lost: that risk is the operator's. */
+/* A worker has forgotten nothing as long as no view held for it, unless its disk was lost: that risk is the
+ * operator's. After that it has not forgotten what it signed in the lineages that its vow is of. */
 static bool remembers(const struct membership_vow *vow, const struct membership_ballot *ballot)
 {
-    bool knows = is_empty(vow) || (vow->held.view > 0 && same_lineage(&vow->held, ballot));
+    bool knows = vow->held.view == 0 || same_lineage(&vow->held, ballot);
     for (size_t a = 0; a < vow->count; a++)
         knows = knows || same_lineage(&vow->attempts[a], ballot);
     return knows;
@@ -168,8 +163,9 @@ static void find_ballots(struct choice *choice)
     for (size_t i = 0; i < choice->count; i++)
         for (size_t a = 0; choice->in[i] && a < choice->proposals[i].vow->count; a++)
             add_doubt(choice, &choice->proposals[i].vow->attempts[a]);
+    /* What may have come to hold last gives the order: who survives it stands where it stood there. */
     choice->order = choice->base;
-    for (size_t d = 0; !choice->base && d < choice->doubt_count; d++) {
+    for (size_t d = 0; d < choice->doubt_count; d++) {
         const struct membership_ballot *doubt = choice->doubts[d], *order = choice->order;
         if (!order || doubt->view > order->view ||
             (doubt->view == order->view && memcmp(doubt->digest, order->digest, sizeof doubt->digest) < 0))
@@ -178,6 +174,14 @@ static void find_ballots(struct choice *choice)
 }
 
 /* ---- parts ---- */
+
+static size_t place_of(const struct membership_ballot *order, const struct membership_slot *slot)
+{
+    size_t p = 0;
+    while (order && p < order->count && !slot_equal(&order->places[p].slot, slot))
+        p++;
+    return p;
+}
 
 /* Is there a better claim to this worker's slot among the chosen? Its state counts, then its id. A worker
  * that leaves makes no claim. */
@@ -203,7 +207,7 @@ static enum part part_of(const struct choice *choice, size_t i)
     if (!proposal->leaving || FAULT(LEAVER_COUNTED))
         return is_outranked(choice, i) ? PART_NONE : PART_MEMBER;
     /* Only who is in has anything to take leave of. */
-    const size_t place = choice->places[i];
+    const size_t place = place_of(choice->base, &proposal->worker.slot);
     const bool is_in = choice->base && place < choice->base->count &&
                        choice->base->places[place].part == MEMBERSHIP_PRESENT &&
                        same_lineage(&proposal->vow->held, choice->base);
@@ -233,14 +237,6 @@ static void cut(struct choice *choice)
         choice->members--;
         choice->signers--;
     }
-}
-
-static size_t place_of(const struct membership_ballot *order, const struct membership_slot *slot)
-{
-    size_t p = 0;
-    while (order && p < order->count && !slot_equal(&order->places[p].slot, slot))
-        p++;
-    return p;
 }
 
 static void share_out(struct choice *choice)
