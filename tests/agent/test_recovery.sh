@@ -1,28 +1,32 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_recovery.sh KILL|STOP|TERM [ring|direct]: one of three workers gets the signal while they train. The other two go
-# on; the lost one is started again (or wakes up) and comes back; all three end with the model of an undisturbed run.
+# test_recovery.sh KILL|STOP|TERM direct|ring I: worker I of three gets the signal while they train. The other two go on;
+# the lost one is started again (or wakes up) and comes back; all three end with the same model, which with the direct
+# exchange is to the bit that of an undisturbed run.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 signal=${1:?a signal}
-exchange=${2:-direct}
-victim=${3:-2}
-namespaces 3
+exchange=${2:?direct or ring}
+victim=${3:?1 to 3}
+namespaces 4
 make_key
 train_options 3
-export MUSTER_EPOCHS=3 MUSTER_STEPS=200 MUSTER_EXCHANGE=$exchange
+export MUSTER_EPOCHS=3 MUSTER_STEPS=120 MUSTER_EXCHANGE=$exchange
 
 start() { # start I [ARGS...]
     local i=$1
     shift
-    worker "$i" ${STATE:+--state "$work/state$i"} "$@"
+    worker "$i" --state "$work/state$i" "$@"
     pid_of[i]=$last_pid
 }
 
 for i in 1 2 3; do
     start "$i"
 done
+# One worker does the shards of three, and nothing happens to it.
+agent undisturbed 4 train "${common[@]}" --workers 1:3 --cluster undisturbed --out "$work/undisturbed"
+undisturbed=$last_pid
 others=()
 for i in 1 2 3; do
     [ "$i" -eq "$victim" ] || others+=("$i")
@@ -49,4 +53,8 @@ for i in 1 2 3; do
     digest_of[i]=$(field "$work/w$i.out" done digest)
 done
 [ "${digest_of[1]}" = "${digest_of[2]}" ] && [ "${digest_of[1]}" = "${digest_of[3]}" ] || fail "the models differ"
+must_end "$undisturbed" 50 0 "the undisturbed one"
+digest=$(field "$work/undisturbed.out" done digest)
+[ "$exchange" = ring ] || [ "$digest" = "${digest_of[1]}" ] || fail "the model is not that of an undisturbed run"
+[ -z "$(ls "$work"/state*)" ] || fail "state of a finished job stays behind: $(ls "$work"/state*)"
 jq -c 'select(.event == "recovered")' "$work/w${others[0]}.out"
