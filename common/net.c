@@ -29,6 +29,11 @@ static uint32_t prefix_mask(uint32_t prefix)
     return prefix == 0 ? 0 : UINT32_MAX << (32 - prefix); /* a shift by 32 is undefined */
 }
 
+struct mst_cidr mst_cidr_of(uint32_t ipv4, uint32_t prefix)
+{
+    return (struct mst_cidr){.network = ipv4 & prefix_mask(prefix), .prefix = prefix};
+}
+
 int mst_parse_cidr(const char *text, struct mst_cidr *ret_cidr, struct mst_error *err)
 {
     char address[MST_IPV4_TEXT_BYTES];
@@ -40,7 +45,7 @@ int mst_parse_cidr(const char *text, struct mst_cidr *ret_cidr, struct mst_error
     address[slash - text] = '\0';
     if (mst_parse_ipv4(address, &ipv4, NULL) < 0 || mst_parse_u32(slash + 1, 0, 32, &prefix, NULL) < 0)
         goto bad;
-    *ret_cidr = (struct mst_cidr){.network = ipv4 & prefix_mask(prefix), .prefix = prefix};
+    *ret_cidr = mst_cidr_of(ipv4, prefix);
     return 0;
 bad:
     return mst_error_set(err, -EINVAL, "'%.64s' is not a subnet such as 10.0.0.0/24", text);
@@ -61,6 +66,20 @@ bool mst_cidr_contains(struct mst_cidr cidr, uint32_t ipv4)
 bool mst_cidr_overlaps(struct mst_cidr a, struct mst_cidr b)
 {
     return a.prefix < b.prefix ? mst_cidr_contains(a, b.network) : mst_cidr_contains(b, a.network);
+}
+
+/* "eth0 00A8C0 ...": the numbers are hexadecimal, in network byte order as this machine's memory has it. */
+bool mst_route_parse(const char *line, struct mst_route *ret_route)
+{
+    struct mst_route route;
+    unsigned destination, flags, mask;
+
+    if (sscanf(line, "%15s %x %*x %x %*d %*u %*d %x", route.interface, &destination, &flags, &mask) != 4)
+        return false;
+    route.destination = mst_cidr_of(ntohl(destination), (uint32_t)__builtin_popcount(mask));
+    route.is_up = flags & 1; /* RTF_UP */
+    *ret_route = route;
+    return true;
 }
 
 static struct sockaddr_in socket_address(uint32_t ipv4, uint16_t port)

@@ -259,14 +259,6 @@ void compose_project_freep(struct compose_project **project)
     *project = NULL;
 }
 
-const struct compose_service *compose_service_find(const struct compose_project *project, const char *key)
-{
-    for (size_t i = 0; i < project->service_count; i++)
-        if (strcmp(project->services[i].key, key) == 0)
-            return &project->services[i];
-    return NULL;
-}
-
 const char *compose_pairs_find(const struct compose_pairs *pairs, const char *key)
 {
     for (size_t i = 0; i < pairs->count; i++)

@@ -4,7 +4,6 @@
 #include "muster/cleanup.h"
 #include "muster/json.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,20 +58,13 @@ int subnets_add_nodes(struct subnets *subnets, const struct swarm_nodes *nodes, 
     return 0;
 }
 
-/* "eth0 00A8C0 ...": the numbers are hexadecimal, in network byte order as this machine's memory has it. */
 static int add_route(struct subnets *subnets, const char *line, struct mst_error *err)
 {
-    char name[64];
-    unsigned destination, flags, mask;
-    struct mst_cidr cidr;
+    struct mst_route route;
 
-    if (sscanf(line, "%63s %x %*x %x %*d %*d %*d %x", name, &destination, &flags, &mask) != 4)
-        return 0; /* the heading */
-    if (mask == 0 || (flags & 1) == 0)
-        return 0; /* the default route; a route that is down */
-    cidr.network = ntohl(destination);
-    cidr.prefix = (uint32_t)__builtin_popcount(mask);
-    return subnets_add(subnets, cidr, "a route of this machine over", name, err);
+    if (!mst_route_parse(line, &route) || route.destination.prefix == 0 || !route.is_up)
+        return 0; /* the heading; the default route; one that is down */
+    return subnets_add(subnets, route.destination, "a route of this machine over", route.interface, err);
 }
 
 int subnets_add_routes(struct subnets *subnets, const char *table, struct mst_error *err)

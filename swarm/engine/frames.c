@@ -61,11 +61,6 @@ int engine_frames_feed(struct engine_frames *frames, const void *bytes, size_t c
     return 0;
 }
 
-bool engine_frames_is_between(const struct engine_frames *frames)
-{
-    return frames->header_count == 0;
-}
-
 void engine_frames_release(struct engine_frames *frames)
 {
     mst_buf_release(&frames->frame);

@@ -169,11 +169,6 @@ int engine_streams_run(struct engine_streams *streams, int timeout_ms, size_t *r
     return r;
 }
 
-void engine_streams_wake(struct engine_streams *streams)
-{
-    (void)curl_multi_wakeup(streams->multi);
-}
-
 struct download {
     int code;
     bool has_ended;

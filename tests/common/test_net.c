@@ -110,6 +110,38 @@ static uint64_t in_ms(unsigned ms)
 }
 
 /* A connected pair over loopback TCP. */
+static void routes_are_read_as_the_kernel_writes_them(void **state)
+{
+    static const struct {
+        const char *line;
+        bool is_route, is_up;
+        const char *interface, *network;
+        uint32_t prefix;
+    } cases[] = {
+        {"eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0", true, true, "eth0", "0.0.0.0", 0},
+        {"eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0", true, true, "eth1", "10.0.0.0", 8},
+        {"br-a\t000012AC\t00000000\t0000\t0\t0\t0\t0000FFFF\t0\t0\t0", true, false, "br-a", "172.18.0.0", 16},
+        {"Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask", false, false, "", "", 0},
+        {"", false, false, "", "", 0},
+        {"eth0\t00000000", false, false, "", "", 0},
+    };
+    char text[MST_IPV4_TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct mst_route route = {.destination.prefix = 77};
+        assert_int_equal(mst_route_parse(cases[i].line, &route), cases[i].is_route);
+        if (!cases[i].is_route) {
+            assert_int_equal(route.destination.prefix, 77);
+            continue;
+        }
+        assert_string_equal(route.interface, cases[i].interface);
+        assert_string_equal(mst_ipv4_text(route.destination.network, text), cases[i].network);
+        assert_int_equal(route.destination.prefix, cases[i].prefix);
+        assert_int_equal(route.is_up, cases[i].is_up);
+    }
+}
+
 static void connect_pair(int *ret_near, int *ret_far)
 {
     uint16_t port = 0, from_port = 0;
@@ -224,6 +256,7 @@ int main(void)
         cmocka_unit_test(addresses_are_read_strictly),
         cmocka_unit_test(subnets_are_read_strictly_and_lose_their_host_bits),
         cmocka_unit_test(subnets_contain_and_overlap),
+        cmocka_unit_test(routes_are_read_as_the_kernel_writes_them),
         cmocka_unit_test(connections_are_close_on_exec_and_never_block),
         cmocka_unit_test(all_bytes_arrive_whatever_the_kernel_takes_at_a_time),
         cmocka_unit_test(nothing_waits_beyond_its_deadline),

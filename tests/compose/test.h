@@ -71,4 +71,13 @@ static inline void test_strings(const struct compose_strings *list, const char *
     assert_string_equal(test_join(list, text, sizeof text), joined);
 }
 
+static inline const struct compose_service *compose_service_find(const struct compose_project *project,
+                                                                 const char *key)
+{
+    for (size_t i = 0; i < project->service_count; i++)
+        if (strcmp(project->services[i].key, key) == 0)
+            return &project->services[i];
+    return NULL;
+}
+
 #endif

@@ -22,8 +22,18 @@ int mst_parse_ipv4(const char *text, uint32_t *ret_ipv4, struct mst_error *err);
 /* "10.0.0.0/24"; host bits may be set and are dropped. */
 int mst_parse_cidr(const char *text, struct mst_cidr *ret_cidr, struct mst_error *err);
 const char *mst_ipv4_text(uint32_t ipv4, char text[static MST_IPV4_TEXT_BYTES]); /* returns text */
+struct mst_cidr mst_cidr_of(uint32_t ipv4, uint32_t prefix); /* the subnet that an address is in */
 bool mst_cidr_contains(struct mst_cidr cidr, uint32_t ipv4);
 bool mst_cidr_overlaps(struct mst_cidr a, struct mst_cidr b);
+
+/* A line of /proc/net/route. */
+struct mst_route {
+    char interface[16];
+    struct mst_cidr destination; /* prefix 0: the default route */
+    bool is_up;
+};
+/* False for what is none, as the heading. */
+bool mst_route_parse(const char *line, struct mst_route *ret_route);
 
 /* Listening non-blocking socket with SO_REUSEADDR; port 0 takes a free one, told in *ret_port (may be NULL).
  */

@@ -358,7 +358,6 @@ void compose_project_free(struct compose_project *project);   /* NULL is fine */
 void compose_project_freep(struct compose_project **project); /* for mst_cleanup() */
 
 /* By key; NULL when there is none. */
-const struct compose_service *compose_service_find(const struct compose_project *project, const char *key);
 const char *compose_pairs_find(const struct compose_pairs *pairs, const char *key);
 
 /* 0 when swarm takes `stack` as a stack's name, else -EINVAL with the rule. */

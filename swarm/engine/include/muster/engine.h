@@ -6,8 +6,7 @@
  * engine_free(). Long replies (logs, events, archives) are streams: a `struct engine_streams` drives any
  * number of them in one thread.
  *
- * Threads: an engine and its streams belong to one thread at a time; make one engine for each thread. Only
- * engine_streams_wake() may be called from anywhere.
+ * Threads: an engine and its streams belong to one thread at a time; make one engine for each thread.
  *
  * Errors: -EREMOTEIO when the engine answered with a status of 400 or more, in the form
  *     POST /v1.43/services/create (service 'web'): 409 Conflict: name conflicts with an existing object
@@ -180,8 +179,6 @@ void engine_stream_close(struct engine_stream *stream);
  * serves for all. */
 int engine_streams_run(struct engine_streams *streams, int timeout_ms, size_t *ret_open,
                        struct mst_error *err);
-/* Make engine_streams_run() of another thread return. */
-void engine_streams_wake(struct engine_streams *streams);
 
 /* One reply as a stream, waited for: an archive into a file, say. */
 int engine_download(struct engine *engine, const struct engine_call *call, engine_bytes_fn *on_bytes,
@@ -211,7 +208,6 @@ typedef int engine_frame_fn(void *context, unsigned stream, const char *bytes, s
  * ENGINE_FRAME_MAX_BYTES, or what on_frame returned; the parser is only good for release after an error. */
 int engine_frames_feed(struct engine_frames *frames, const void *bytes, size_t count,
                        engine_frame_fn *on_frame, void *context, struct mst_error *err);
-bool engine_frames_is_between(const struct engine_frames *frames); /* no half frame is held */
 void engine_frames_release(struct engine_frames *frames);
 
 /* Lines (events come as one JSON object a line; a TTY's log as plain lines). */
