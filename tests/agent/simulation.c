@@ -1,91 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulation.h"
 
-#include "membership.h"
-#include "test.h"
+#include "simulation_state.h"
 
-#define MS                1000000ULL
-#define EVENTS_MAX        16384
-#define RECORDS_MAX       4096
-#define CONNECT_ONE_IN_NS (200 * MS) /* a new connection stands within this */
-#define RESTART_NS        (500 * MS)
-#define STALL_NS          (5000 * MS) /* the agent's patience with members that do not join in */
+#include <inttypes.h>
 
-enum event_kind {
-    EVENT_VOID, /* was lost under way */
-    EVENT_START,
-    EVENT_CONNECT,
-    EVENT_UP,
-    EVENT_DOWN,
-    EVENT_MESSAGE,
-    EVENT_LOSS,
-    EVENT_CRASH,
-    EVENT_STALL,
-};
+#define EVENTS_MAX  400000   /* a run that needs more does not come to an end */
+#define PATIENCE_NS (90 * S) /* from when nothing breaks any more */
+#define CALM_NS     (3 * S)  /* and so long it must stay as it is then */
+#define PAUSE_NS    (15 * S) /* nobody trains in a scenario that ends without a quorum */
 
-struct event {
-    uint64_t time_ns, order; /* equal times happen in the order of their making */
-    enum event_kind kind;
-    size_t from, to; /* machines; `to` is where it happens */
-    uint64_t connection;
-    enum membership_kind message_kind;
-    uint64_t view;
-    size_t count;
-    struct membership_worker workers[SIMULATION_MACHINES_MAX];
-    uint8_t digest[MST_SHA256_BYTES];
-};
-
-/* One direction of a pair: `from` writes, `to` reads. */
-struct direction {
-    uint64_t connection; /* number of the connection that stands, 0: none */
-    uint64_t last_ns;    /* when the last thing arrives: order is kept */
-};
-
-/* What a machine believes of another one. */
-struct belief {
-    uint64_t connection; /* 0: not connected */
-    struct membership_worker peer;
-};
-
-struct machine {
-    struct simulation *simulation;
-    size_t index;
-    struct membership_worker self;
-    struct membership *membership; /* NULL: not running */
-    bool crash_now, ended;
-    uint64_t committed_view;
-    size_t committed_count;
-    struct membership_worker committed[SIMULATION_MACHINES_MAX];
-    struct belief beliefs[SIMULATION_MACHINES_MAX];
-};
-
-/* What was ever signed or committed, by whom. */
-struct record {
-    struct membership_id by;
-    bool commit;
-    uint64_t view;
-    uint8_t digest[MST_SHA256_BYTES];
-    size_t count; /* commits only */
-    struct membership_worker workers[SIMULATION_MACHINES_MAX];
-};
-
-struct simulation {
-    struct simulation_options options;
-    struct simulation_outcome *outcome;
-    uint64_t random, now_ns, next_order, next_connection, next_incarnation;
-    struct machine machines[SIMULATION_MACHINES_MAX];
-    struct direction directions[SIMULATION_MACHINES_MAX][SIMULATION_MACHINES_MAX];
-    struct event *heap; /* owned: the earliest first */
-    size_t heap_count;
-    struct record *records; /* owned */
-    size_t record_count;
-    uint64_t crash_at_message[8];
-};
-
-static void violate(struct simulation *simulation, const char *rule)
+void *simulation_grow(void *array, size_t *count, size_t *capacity, size_t entry_bytes)
 {
-    if (!simulation->outcome->violated)
-        simulation->outcome->violated = rule;
+    if (*count == *capacity) {
+        *capacity = *capacity ? 2 * *capacity : 64;
+        array = reallocarray(array, *capacity, entry_bytes);
+        assert_non_null(array);
+    }
+    memset((char *)array + *count * entry_bytes, 0, entry_bytes);
+    (*count)++;
+    return array;
+}
+
+void simulation_violate(struct simulation *simulation, const char *format, ...)
+{
+    va_list arguments;
+    if (simulation->outcome->violated)
+        return;
+    simulation->outcome->violated = true;
+    va_start(arguments, format);
+    (void)vsnprintf(simulation->outcome->text, sizeof simulation->outcome->text, format, arguments);
+    va_end(arguments);
+    simulation_say(simulation, "BROKEN RULE: %s", simulation->outcome->text);
+}
+
+void simulation_say(struct simulation *simulation, const char *format, ...)
+{
+    va_list arguments;
+    if (!simulation->trace)
+        return;
+    (void)fprintf(simulation->trace, "%10.3f  ", (double)simulation->now_ns / 1e6);
+    va_start(arguments, format);
+    (void)vfprintf(simulation->trace, format, arguments);
+    va_end(arguments);
+    (void)fputc('\n', simulation->trace);
+}
+
+uint64_t simulation_below(struct simulation *simulation, uint64_t bound)
+{
+    return test_below(&simulation->random, bound);
+}
+
+uint64_t simulation_between(struct simulation *simulation, uint64_t low, uint64_t high)
+{
+    return low + test_below(&simulation->random, high - low + 1);
+}
+
+bool simulation_is_quiet(const struct simulation *simulation)
+{
+    return simulation->now_ns >= simulation->quiet_ns;
+}
+
+const char *simulation_name(const struct simulation_scenario *scenario)
+{
+    return scenario->name;
 }
 
 /* ---- events by time ---- */
@@ -95,11 +73,12 @@ static bool is_before(const struct event *a, const struct event *b)
     return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->order < b->order;
 }
 
-static void push(struct simulation *simulation, struct event event)
+void simulation_push(struct simulation *simulation, struct event event)
 {
-    assert_true(simulation->heap_count < EVENTS_MAX);
     event.order = simulation->next_order++;
-    size_t at = simulation->heap_count++;
+    size_t at = simulation->heap_count;
+    simulation->heap = simulation_grow(simulation->heap, &simulation->heap_count, &simulation->heap_capacity,
+                                       sizeof *simulation->heap);
     for (; at > 0 && is_before(&event, &simulation->heap[(at - 1) / 2]); at = (at - 1) / 2)
         simulation->heap[at] = simulation->heap[(at - 1) / 2];
     simulation->heap[at] = event;
@@ -127,381 +106,167 @@ static struct event pop(struct simulation *simulation)
     return first;
 }
 
-static uint64_t some_delay(struct simulation *simulation)
+/* ---- what is expected ---- */
+
+static bool same_slot(const struct machine *a, const struct machine *b)
 {
-    return 1 + test_below(&simulation->random, simulation->options.delay_ns);
+    return memcmp(a->slot.bytes, b->slot.bytes, sizeof a->slot.bytes) == 0;
 }
 
-/* ---- connections ---- */
-
-/* Put something behind what is under way in this direction. */
-static void put(struct simulation *simulation, struct event event)
+static bool is_member(const struct session *session, const struct machine *machine)
 {
-    struct direction *direction = &simulation->directions[event.from][event.to];
-    event.time_ns = simulation->now_ns + some_delay(simulation);
-    if (event.time_ns <= direction->last_ns)
-        event.time_ns = direction->last_ns + 1;
-    direction->last_ns = event.time_ns;
-    event.connection = direction->connection;
-    push(simulation, event);
-}
-
-static void connect_pair(struct simulation *simulation, size_t a, size_t b)
-{
-    if (!simulation->machines[a].membership || !simulation->machines[b].membership ||
-        simulation->directions[a][b].connection != 0)
-        return; /* a start brings its own try */
-    const uint64_t number = ++simulation->next_connection;
-    simulation->directions[a][b].connection = number;
-    simulation->directions[b][a].connection = number;
-    for (int turn = 0; turn < 2; turn++) {
-        const size_t from = turn ? a : b, to = turn ? b : a;
-        struct event event = {.kind = EVENT_UP, .from = from, .to = to};
-        event.workers[0] = simulation->machines[from].self;
-        put(simulation, event);
-    }
-}
-
-static void try_connect(struct simulation *simulation, size_t a, size_t b)
-{
-    push(simulation, (struct event){.kind = EVENT_CONNECT,
-                                    .time_ns = simulation->now_ns + 1 +
-                                               test_below(&simulation->random, CONNECT_ONE_IN_NS),
-                                    .from = a,
-                                    .to = b});
-}
-
-/* The connection of a pair ends: each side hears of it after what still gets through to it. */
-static void lose_pair(struct simulation *simulation, size_t a, size_t b)
-{
-    const uint64_t number = simulation->directions[a][b].connection;
-    if (number == 0)
-        return;
-    for (int turn = 0; turn < 2; turn++) {
-        const size_t from = turn ? a : b, to = turn ? b : a;
-        const uint64_t cut_ns =
-            simulation->now_ns + test_below(&simulation->random, simulation->options.delay_ns);
-        for (size_t e = 0; e < simulation->heap_count; e++) {
-            struct event *event = &simulation->heap[e];
-            if (event->connection == number && event->to == to && event->time_ns > cut_ns)
-                event->kind = EVENT_VOID;
-        }
-        push(simulation,
-             (struct event){
-                 .kind = EVENT_DOWN, .time_ns = cut_ns + 1, .from = from, .to = to, .connection = number});
-        simulation->directions[from][to].connection = 0;
-    }
-    try_connect(simulation, a, b);
-}
-
-/* ---- machines ---- */
-
-/* It comes back as a new incarnation after a while. */
-static void stop_machine(struct simulation *simulation, struct machine *machine)
-{
-    membership_free(machine->membership);
-    machine->membership = NULL;
-    machine->committed_view = 0;
-    machine->crash_now = false;
-    machine->ended = false;
-    memset(machine->beliefs, 0, sizeof machine->beliefs);
-    for (size_t m = 0; m < simulation->options.machines; m++)
-        if (m != machine->index)
-            lose_pair(simulation, machine->index, m);
-    simulation->outcome->restarts++;
-    push(simulation,
-         (struct event){.kind = EVENT_START,
-                        .time_ns = simulation->now_ns + 1 + test_below(&simulation->random, RESTART_NS),
-                        .to = machine->index});
-}
-
-static struct machine *machine_of(struct simulation *simulation, const struct membership_id *id)
-{
-    for (size_t m = 0; m < simulation->options.machines; m++)
-        if (simulation->machines[m].membership && membership_id_equal(&simulation->machines[m].self.id, id))
-            return &simulation->machines[m];
-    return NULL;
-}
-
-static bool holds(const struct machine *machine, const struct membership_id *id)
-{
-    for (size_t w = 0; w < machine->committed_count && machine->committed_view > 0; w++)
-        if (membership_id_equal(&machine->committed[w].id, id))
+    for (size_t m = 0; m < session->count; m++)
+        if (session->machines[m] == machine->index && session->incarnations[m] == machine->incarnation)
             return true;
     return false;
 }
 
-static struct record *new_record(struct simulation *simulation, const struct machine *machine, uint64_t view)
+/* May this machine, which shall run, be outside of the view? Where the view is full, or its slot is held. */
+static bool is_surplus(const struct simulation *simulation, const struct session *session,
+                       const struct machine *machine)
 {
-    assert_true(simulation->record_count < RECORDS_MAX);
-    struct record *record = &simulation->records[simulation->record_count++];
-    *record = (struct record){.by = machine->self.id, .view = view};
-    return record;
-}
-
-/* One digest signed a number, by one incarnation. */
-static void note_signature(struct simulation *simulation, const struct machine *machine, uint64_t view,
-                           const uint8_t *digest)
-{
-    for (size_t r = 0; r < simulation->record_count; r++) {
-        const struct record *record = &simulation->records[r];
-        if (record->commit || record->view != view || !membership_id_equal(&record->by, &machine->self.id))
-            continue;
-        if (memcmp(record->digest, digest, MST_SHA256_BYTES) != 0)
-            violate(simulation, "two lists signed under one number");
-        return;
-    }
-    struct record *record = new_record(simulation, machine, view);
-    memcpy(record->digest, digest, MST_SHA256_BYTES);
-    simulation->outcome->signatures++;
-}
-
-static bool has_signed(const struct simulation *simulation, const struct membership_id *id, uint64_t view,
-                       const uint8_t *digest)
-{
-    for (size_t r = 0; r < simulation->record_count; r++) {
-        const struct record *record = &simulation->records[r];
-        if (!record->commit && record->view == view && membership_id_equal(&record->by, id) &&
-            memcmp(record->digest, digest, MST_SHA256_BYTES) == 0)
+    if (session->count == simulation->scenario->most)
+        return true;
+    for (size_t m = 0; m < session->count; m++)
+        if (same_slot(&simulation->machines[session->machines[m]], machine))
             return true;
-    }
     return false;
 }
 
-static bool share_a_member(const struct record *a, const struct record *b)
+/* The view in which all train that shall run; SIZE_MAX: there is none yet. */
+static size_t find_settled(const struct simulation *simulation)
 {
-    for (size_t i = 0; i < a->count; i++)
-        for (size_t j = 0; j < b->count; j++)
-            if (membership_id_equal(&a->workers[i].id, &b->workers[j].id))
-                return true;
-    return false;
-}
-
-static void check_commit(struct simulation *simulation, const struct machine *machine,
-                         const struct record *commit)
-{
-    bool self = false;
-    for (size_t w = 0; w < commit->count; w++) {
-        self = self || membership_id_equal(&commit->workers[w].id, &machine->self.id);
-        if (commit->count > 1 &&
-            !has_signed(simulation, &commit->workers[w].id, commit->view, commit->digest))
-            violate(simulation, "committed without the signature of a member");
-        if (w > 0 && commit->workers[w - 1].ipv4 >= commit->workers[w].ipv4)
-            violate(simulation, "not in the order of addresses");
-    }
-    if (!self)
-        violate(simulation, "committed a view that does not name the worker itself");
-    if (commit->count != simulation->options.wanted)
-        violate(simulation, "committed another number of workers than wanted");
-    for (size_t r = 0; r < simulation->record_count; r++) {
-        const struct record *other = &simulation->records[r];
-        if (!other->commit || other == commit)
+    size_t found = SIZE_MAX;
+    for (size_t m = 0; m < simulation->machine_count; m++) {
+        const struct machine *machine = &simulation->machines[m];
+        if (machine->stage != MACHINE_RUNNING || machine->job.stage != JOB_TRAINING)
             continue;
-        if (membership_id_equal(&other->by, &commit->by))
-            violate(simulation, "committed twice");
-        if (other->view == commit->view && memcmp(other->digest, commit->digest, MST_SHA256_BYTES) != 0 &&
-            share_a_member(other, commit))
-            violate(simulation, "two lists that share a member committed under one number");
+        if (found != SIZE_MAX && found != machine->job.session)
+            return SIZE_MAX;
+        found = machine->job.session;
+    }
+    if (found == SIZE_MAX || simulation->last_step_ns < simulation->last_commit_ns ||
+        simulation->last_step_ns < simulation->quiet_ns)
+        return SIZE_MAX;
+    const struct session *session = &simulation->sessions[found];
+    for (size_t m = 0; m < session->count; m++) {
+        const struct machine *machine = &simulation->machines[session->machines[m]];
+        for (size_t other = 0; other < session->count; other++)
+            if (!network_is_calm(simulation, session->machines[m], session->machines[other]))
+                return SIZE_MAX;
+        if (!machine->wanted || machine->stage != MACHINE_RUNNING || machine->job.stage != JOB_TRAINING ||
+            machine->incarnation != session->incarnations[m])
+            return SIZE_MAX;
+    }
+    for (size_t m = 0; m < simulation->machine_count; m++) {
+        const struct machine *machine = &simulation->machines[m];
+        if (machine->wanted && !is_member(session, machine) && !is_surplus(simulation, session, machine))
+            return SIZE_MAX;
+        if (!machine->wanted && machine->membership)
+            return SIZE_MAX; /* about to leave */
+    }
+    return found;
+}
+
+static void check_settled(struct simulation *simulation)
+{
+    const size_t found = find_settled(simulation);
+    if (!simulation->settled && found != SIZE_MAX) {
+        simulation->settled = true;
+        simulation->settled_session = found;
+        simulation->settled_at_ns = simulation->now_ns;
+        simulation_say(simulation, "settled in view %" PRIu64, simulation->sessions[found].view);
+    } else if (simulation->settled && found != simulation->settled_session) {
+        simulation_violate(simulation, "a view that all were in was left although nothing had happened");
     }
 }
 
-static void on_committed(void *context, uint64_t view, const struct membership_worker *workers, size_t count)
+/* Somebody of a set must have made steps since the mark, or nobody may have. */
+static void check_expectation(struct simulation *simulation, const struct event *event)
 {
-    struct machine *machine = context;
-    struct simulation *simulation = machine->simulation;
-    if (machine->crash_now)
-        return;
-    struct record *record = new_record(simulation, machine, view);
-    record->commit = true;
-    record->count = count;
-    memcpy(record->workers, workers, count * sizeof *workers);
-    assert_int_equal(membership_digest(view, workers, count, record->digest, NULL), 0);
-    machine->committed_view = view;
-    machine->committed_count = count;
-    memcpy(machine->committed, workers, count * sizeof *workers);
-    simulation->outcome->commits++;
-    check_commit(simulation, machine, record);
-    push(simulation, (struct event){.kind = EVENT_STALL,
-                                    .time_ns = simulation->now_ns + STALL_NS,
-                                    .to = machine->index,
-                                    .workers = {machine->self}});
-}
-
-static void on_send(void *context, const struct membership_id *to, const struct membership_message *message)
-{
-    struct machine *machine = context;
-    struct simulation *simulation = machine->simulation;
-    for (size_t c = 0; c < simulation->options.crashes_in_a_send; c++)
-        if (simulation->outcome->messages == simulation->crash_at_message[c])
-            machine->crash_now = true;
-    simulation->outcome->messages++;
-    if (machine->crash_now)
-        return; /* dead from here on, whatever its code still does in this call */
-    if (message->kind == MEMBERSHIP_COMMIT)
-        note_signature(simulation, machine, message->view, message->digest);
-    const struct machine *target = machine_of(simulation, to);
-    if (!target || machine->beliefs[target->index].connection == 0 ||
-        machine->beliefs[target->index].connection !=
-            simulation->directions[machine->index][target->index].connection)
-        return; /* written into the void */
-    struct event event = {.kind = EVENT_MESSAGE,
-                          .from = machine->index,
-                          .to = target->index,
-                          .message_kind = message->kind,
-                          .view = message->view,
-                          .count = message->kind == MEMBERSHIP_PROPOSE ? message->count : 0};
-    assert_true(event.count <= SIMULATION_MACHINES_MAX);
-    if (event.count > 0)
-        memcpy(event.workers, message->workers, event.count * sizeof *event.workers);
-    memcpy(event.digest, message->digest, sizeof event.digest);
-    put(simulation, event);
-}
-
-static void start_machine(struct simulation *simulation, struct machine *machine)
-{
-    if (machine->membership)
-        return;
-    const struct membership_callbacks callbacks = {
-        .context = machine, .send = on_send, .committed = on_committed};
-    const uint64_t incarnation = ++simulation->next_incarnation;
-    const uint64_t noise = test_random(&simulation->random);
-    machine->self = (struct membership_worker){.ipv4 = 0x0a000001U + (uint32_t)machine->index, .port = 7070};
-    memcpy(machine->self.id.bytes, &noise, sizeof noise); /* which of two is lower is up to the seed */
-    memcpy(machine->self.id.bytes + 8, &incarnation, sizeof incarnation);
-    assert_int_equal(
-        membership_new(&machine->self, simulation->options.wanted, &callbacks, &machine->membership, NULL),
-        0);
-    assert_int_equal(membership_start(machine->membership, simulation->now_ns, NULL), 0);
-    for (size_t m = 0; m < simulation->options.machines; m++)
-        if (m != machine->index)
-            try_connect(simulation, machine->index, m);
-}
-
-static void peer_up(struct simulation *simulation, struct machine *machine, const struct event *event)
-{
-    struct belief *belief = &machine->beliefs[event->from];
-    const struct belief older = *belief;
-    *belief = (struct belief){event->connection, event->workers[0]};
-    if (older.connection != 0) {
-        machine->ended = machine->ended || holds(machine, &older.peer.id);
-        assert_int_equal(membership_peer_down(machine->membership, &older.peer.id, simulation->now_ns, NULL),
-                         0);
+    bool progress = false;
+    for (size_t m = 0; m < simulation->machine_count; m++) {
+        const struct machine *machine = &simulation->machines[m];
+        if (event->number & 1ULL << m)
+            progress = progress || machine->step > machine->marked_step + 1;
     }
-    assert_int_equal(membership_peer_up(machine->membership, &belief->peer, simulation->now_ns, NULL), 0);
+    if (progress != event->flag)
+        simulation_violate(simulation, "the machines of set %#" PRIx64 " %s", event->number,
+                           progress ? "train, and must not" : "do not train, and should");
 }
 
-static void peer_down(struct simulation *simulation, struct machine *machine, const struct event *event)
+static void mark(struct simulation *simulation)
 {
-    struct belief *belief = &machine->beliefs[event->from];
-    if (belief->connection != event->connection)
-        return;
-    belief->connection = 0;
-    machine->ended = machine->ended || holds(machine, &belief->peer.id);
-    assert_int_equal(membership_peer_down(machine->membership, &belief->peer.id, simulation->now_ns, NULL),
-                     0);
+    for (size_t m = 0; m < simulation->machine_count; m++)
+        simulation->machines[m].marked_step = simulation->machines[m].step;
 }
 
-static void receive(struct simulation *simulation, struct machine *machine, const struct event *event)
+/* From here on nothing breaks any more. */
+static void quieten(struct simulation *simulation)
 {
-    const struct belief *belief = &machine->beliefs[event->from];
-    struct membership_message message = {
-        .kind = event->message_kind, .view = event->view, .count = event->count, .workers = event->workers};
-    memcpy(message.digest, event->digest, sizeof message.digest);
-    if (belief->connection != event->connection)
-        return;
-    if (machine->committed_view == 0 || holds(machine, &belief->peer.id)) {
-        assert_int_equal(
-            membership_receive(machine->membership, &belief->peer.id, &message, simulation->now_ns, NULL), 0);
-        return;
-    }
-    /* No place left: the agent refuses, and the sender ends unless it has a view of its own. */
-    struct machine *sender = machine_of(simulation, &belief->peer.id);
-    if (sender && sender->committed_view == 0) {
-        sender->ended = true;
-        simulation->outcome->refused++;
-    }
+    simulation_say(simulation, "quiet");
+    for (size_t c = 0; c < simulation->cut_count; c++)
+        if (!(simulation->scenario->flags & SCENARIO_PAUSED))
+            network_heal(simulation, c);
+    for (size_t c = 0; c < simulation->crash_point_count; c++)
+        simulation->crash_points[c].countdown = 0;
+    simulation->save_fails_one_in = 0;
 }
 
-/* A job whose members do not all hold the view cannot begin, and ends. */
-static void check_stall(struct simulation *simulation, struct machine *machine, const struct event *event)
-{
-    if (machine->committed_view == 0 || !membership_id_equal(&machine->self.id, &event->workers[0].id))
-        return;
-    for (size_t w = 0; w < machine->committed_count; w++) {
-        const struct machine *other = machine_of(simulation, &machine->committed[w].id);
-        if (other && other->committed_view == machine->committed_view)
-            continue;
-        machine->ended = true;
-        simulation->outcome->stalls++;
-        return;
-    }
-}
+/* ---- the run ---- */
 
 static void happen(struct simulation *simulation, const struct event *event)
 {
-    struct machine *machine = &simulation->machines[event->to];
-    if (event->kind == EVENT_START)
-        start_machine(simulation, machine);
-    else if (event->kind == EVENT_CONNECT)
-        connect_pair(simulation, event->from, event->to);
-    else if (event->kind == EVENT_LOSS)
-        lose_pair(simulation, event->from, event->to);
-    if (!machine->membership)
-        return;
-    if (event->kind == EVENT_UP)
-        peer_up(simulation, machine, event);
-    else if (event->kind == EVENT_DOWN)
-        peer_down(simulation, machine, event);
-    else if (event->kind == EVENT_MESSAGE)
-        receive(simulation, machine, event);
-    else if (event->kind == EVENT_STALL)
-        check_stall(simulation, machine, event);
-    else if (event->kind == EVENT_CRASH)
-        machine->ended = true;
-}
-
-/* What became of the machines by the last event. */
-static void settle(struct simulation *simulation)
-{
-    for (size_t m = 0; m < simulation->options.machines; m++) {
-        struct machine *machine = &simulation->machines[m];
-        if (machine->membership && (machine->crash_now || machine->ended))
-            stop_machine(simulation, machine);
+    switch (event->kind) {
+    case EVENT_START:
+    case EVENT_CRASH:
+    case EVENT_LEAVE:
+    case EVENT_GRACE:
+    case EVENT_FREEZE:
+    case EVENT_WAKE:
+        machine_event(&simulation->machines[event->to], event);
+        break;
+    case EVENT_CONNECT:
+    case EVENT_DELIVER:
+    case EVENT_SILENCE:
+    case EVENT_STALE:
+    case EVENT_RESET:
+        network_event(simulation, event);
+        break;
+    case EVENT_CUT:
+        network_cut(simulation, event->number);
+        break;
+    case EVENT_HEAL:
+        network_heal(simulation, event->number);
+        break;
+    case EVENT_BREAK_DATA:
+    case EVENT_JOB_STOPPED:
+    case EVENT_JOB_BROKEN:
+    case EVENT_JOB_LATE:
+    case EVENT_PULSE:
+    case EVENT_SYNCHRONISED:
+    case EVENT_APPLY:
+        job_event(simulation, event);
+        break;
+    case EVENT_MARK:
+        mark(simulation);
+        break;
+    case EVENT_EXPECT:
+        check_expectation(simulation, event);
+        break;
+    case EVENT_QUIET:
+        quieten(simulation);
+        break;
     }
-}
-
-static bool check_agreed(struct simulation *simulation)
-{
-    const struct machine *first = NULL;
-    size_t holders = 0;
-    for (size_t m = 0; m < simulation->options.machines; m++) {
-        const struct machine *machine = &simulation->machines[m];
-        if (!machine->membership || machine->committed_view == 0)
-            continue;
-        if (!first)
-            first = machine;
-        if (machine->committed_view != first->committed_view ||
-            memcmp(machine->committed, first->committed, sizeof first->committed) != 0)
-            return false;
-        holders++;
-    }
-    if (!first || holders != simulation->options.wanted)
-        return false;
-    for (size_t w = 0; w < first->committed_count; w++)
-        if (!machine_of(simulation, &first->committed[w].id))
-            return false;
-    simulation->outcome->view = first->committed_view;
-    simulation->outcome->agreed_ns = simulation->now_ns;
-    return true;
 }
 
 static struct machine *next_to_tick(struct simulation *simulation, uint64_t *ret_ns)
 {
     struct machine *next = NULL;
     *ret_ns = UINT64_MAX;
-    for (size_t m = 0; m < simulation->options.machines; m++) {
+    for (size_t m = 0; m < simulation->machine_count; m++) {
         struct machine *machine = &simulation->machines[m];
-        if (!machine->membership)
+        if (machine->stage != MACHINE_RUNNING)
             continue;
         const uint64_t deadline_ns = membership_deadline_ns(machine->membership);
         if (deadline_ns < *ret_ns) {
@@ -512,69 +277,91 @@ static struct machine *next_to_tick(struct simulation *simulation, uint64_t *ret
     return next;
 }
 
-static void schedule_faults(struct simulation *simulation)
+/* One event; false: none is left before `end_ns`. */
+static bool advance(struct simulation *simulation, uint64_t end_ns)
 {
-    const struct simulation_options *options = &simulation->options;
-    for (size_t m = 0; m < options->machines; m++)
-        push(simulation, (struct event){.kind = EVENT_START,
-                                        .time_ns = test_below(&simulation->random, options->start_spread_ns),
-                                        .to = m});
-    for (uint32_t l = 0; l < options->losses && options->machines > 1; l++) {
-        const size_t a = test_below(&simulation->random, options->machines);
-        const size_t b = (a + 1 + test_below(&simulation->random, options->machines - 1)) % options->machines;
-        push(simulation, (struct event){.kind = EVENT_LOSS,
-                                        .time_ns = test_below(&simulation->random, options->quiet_ns),
-                                        .from = a,
-                                        .to = b});
+    uint64_t tick_ns;
+    struct machine *machine = next_to_tick(simulation, &tick_ns);
+    const uint64_t event_ns = simulation->heap_count > 0 ? simulation->heap[0].time_ns : UINT64_MAX;
+    if ((tick_ns < event_ns ? tick_ns : event_ns) > end_ns)
+        return false;
+    if (tick_ns < event_ns) {
+        if (tick_ns > simulation->now_ns) /* else it woke too late */
+            simulation->now_ns = tick_ns;
+        machine_tick(machine);
+    } else {
+        const struct event event = pop(simulation);
+        simulation->now_ns = event.time_ns;
+        happen(simulation, &event);
     }
-    for (uint32_t c = 0; c < options->crashes; c++)
-        push(simulation, (struct event){.kind = EVENT_CRASH,
-                                        .time_ns = test_below(&simulation->random, options->quiet_ns),
-                                        .to = test_below(&simulation->random, options->machines)});
-    for (uint32_t c = 0; c < options->crashes_in_a_send; c++)
-        simulation->crash_at_message[c] =
-            test_below(&simulation->random, 6 * options->machines * options->machines);
+    return true;
 }
 
-void simulation_run(const struct simulation_options *options, uint64_t end_ns,
+static bool is_over(const struct simulation *simulation)
+{
+    if (simulation->outcome->violated)
+        return true;
+    return simulation->settled && simulation->now_ns > simulation->settled_at_ns + CALM_NS;
+}
+
+static void run(struct simulation *simulation)
+{
+    const bool pauses = simulation->scenario->flags & SCENARIO_PAUSED;
+    const uint64_t end_ns = simulation->quiet_ns + (pauses ? PAUSE_NS : PATIENCE_NS);
+    size_t events = 0;
+    while (!is_over(simulation) && advance(simulation, end_ns)) {
+        if (++events > EVENTS_MAX)
+            simulation_violate(simulation, "it does not come to an end");
+        if (!pauses && simulation_is_quiet(simulation))
+            check_settled(simulation);
+    }
+    if (pauses)
+        simulation->settled = simulation->last_step_ns < simulation->quiet_ns;
+}
+
+static void release(struct simulation *simulation)
+{
+    for (size_t m = 0; m < simulation->machine_count; m++)
+        machine_release(&simulation->machines[m]);
+    network_release(simulation);
+    free(simulation->heap);
+    free(simulation->signatures);
+    free(simulation->proposals);
+    free(simulation->held);
+    free(simulation->sessions);
+    free(simulation);
+}
+
+void simulation_run(const struct simulation_scenario *scenario, uint64_t seed, FILE *trace,
                     struct simulation_outcome *ret_outcome)
 {
     struct simulation *simulation = calloc(1, sizeof *simulation);
     assert_non_null(simulation);
-    assert_true(options->machines <= SIMULATION_MACHINES_MAX);
-    assert_true(options->crashes_in_a_send <= MST_ARRAY_COUNT(simulation->crash_at_message));
-    simulation->options = *options;
-    simulation->outcome = ret_outcome;
     *ret_outcome = (struct simulation_outcome){0};
-    simulation->random = options->seed;
-    simulation->heap = calloc(EVENTS_MAX, sizeof *simulation->heap);
-    simulation->records = calloc(RECORDS_MAX, sizeof *simulation->records);
-    assert_true(simulation->heap && simulation->records);
-    for (size_t m = 0; m < options->machines; m++) {
+    simulation->scenario = scenario;
+    simulation->outcome = ret_outcome;
+    simulation->trace = trace;
+    simulation->seed = simulation->random = seed;
+    simulation->latest_training = SIZE_MAX;
+    simulation->machine_count = scenario->machines;
+    for (size_t m = 0; m < scenario->machines; m++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "train.%zu", m);
         simulation->machines[m].simulation = simulation;
         simulation->machines[m].index = m;
+        simulation->machines[m].slot = membership_slot_of(name);
+        simulation->machines[m].ipv4 = 0x0a000001U + (uint32_t)m;
     }
-    schedule_faults(simulation);
-    while (!ret_outcome->violated && !ret_outcome->agreed) {
-        uint64_t tick_ns;
-        struct machine *machine = next_to_tick(simulation, &tick_ns);
-        const uint64_t event_ns = simulation->heap_count > 0 ? simulation->heap[0].time_ns : UINT64_MAX;
-        if ((tick_ns < event_ns ? tick_ns : event_ns) > end_ns)
-            break; /* too late, or nothing will ever happen again */
-        if (tick_ns < event_ns) {
-            simulation->now_ns = tick_ns;
-            assert_int_equal(membership_tick(machine->membership, tick_ns, NULL), 0);
-        } else {
-            const struct event event = pop(simulation);
-            simulation->now_ns = event.time_ns;
-            happen(simulation, &event);
-        }
-        settle(simulation);
-        ret_outcome->agreed = simulation->now_ns >= options->quiet_ns && check_agreed(simulation);
+    scenario->plan(simulation);
+    assert_true(simulation->machine_count <= MACHINES && simulation->delay_ns > 0 && simulation->step_ns > 0);
+    simulation_push(simulation, (struct event){.kind = EVENT_QUIET, .time_ns = simulation->quiet_ns});
+    run(simulation);
+    ret_outcome->settled = simulation->settled;
+    if (simulation->settled && !(scenario->flags & SCENARIO_PAUSED)) {
+        const struct session *session = &simulation->sessions[simulation->settled_session];
+        ret_outcome->settled_ns = simulation->settled_at_ns - simulation->quiet_ns;
+        ret_outcome->view = session->view;
+        ret_outcome->step = session->step;
     }
-    for (size_t m = 0; m < options->machines; m++)
-        membership_free(simulation->machines[m].membership);
-    free(simulation->heap);
-    free(simulation->records);
-    free(simulation);
+    release(simulation);
 }
