@@ -13,11 +13,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/build.sh"
 
 usage() {
     cat <<USAGE
-usage: bench.sh step|sweep|ring [OPTIONS OF THE BENCHMARK]
+usage: bench.sh step|sweep|exchange|ring|direct [OPTIONS OF THE BENCHMARK]
 
-  step   whole training steps of one worker, beside the bare matrix products of the same shapes
-  sweep  ARP and TCP sweeps of a network in a namespace of its own (root)
-  ring   the all-reduce over loopback: 1 to 16 workers, 0 to 2.77 million floats, every sum checked
+  step          whole training steps of one worker, beside the bare matrix products of the same shapes
+  sweep         ARP and TCP sweeps of a network in a namespace of its own (root)
+  exchange      sums over loopback by the ring and the direct exchange in turn: 1 to 16 workers, 0 to 2.77 million
+                floats, every sum checked
+  ring, direct  only one of the two
 USAGE
 }
 
@@ -26,8 +28,9 @@ case ${1:-} in
     usage
     exit 0
     ;;
-step | sweep | ring) name=$1 ;;
-*) usage_error "expected step, sweep or ring, got '${1:-}'" ;;
+step | sweep | exchange) name=$1 program=("bench_$1") ;;
+ring | direct) name=$1 program=(bench_exchange --exchange "$1") ;;
+*) usage_error "expected step, sweep, exchange, ring or direct, got '${1:-}'" ;;
 esac
 shift
 cd "$(repo_root)"
@@ -36,5 +39,5 @@ need_build_packages libcmocka-dev
 build release -DMUSTER_TESTS=ON
 json=build/release/bench-$name.json
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)"
-"build/release/tests/bench/bench_$name" --json "$json" "$@"
+"build/release/tests/bench/${program[0]}" "${program[@]:1}" --json "$json" "$@"
 say "as JSON: $json"

@@ -62,6 +62,13 @@ KERNEL_CLONES void kernel_add_to_zero(size_t count, const float *restrict x, flo
         y[i] = 0.0f + x[i];
 }
 
+KERNEL_CLONES void kernel_sum(size_t count, const float *restrict a, const float *restrict b,
+                              float *restrict y)
+{
+    for (size_t i = 0; i < count; i++)
+        y[i] = a[i] + b[i];
+}
+
 KERNEL_CLONES void kernel_add(size_t count, const float *restrict x, float *restrict y)
 {
     for (size_t i = 0; i < count; i++)

@@ -23,6 +23,8 @@ void kernel_relu_mask(size_t count, const float *y, float *dy);
 void kernel_add_columns(size_t rows, size_t columns, const float *x, float *sums);
 /* y[i] = 0 + x[i], which is x[i] but for -0 */
 void kernel_add_to_zero(size_t count, const float *x, float *y);
+/* y[i] = a[i] + b[i] */
+void kernel_sum(size_t count, const float *a, const float *b, float *y);
 /* y[i] += x[i] */
 void kernel_add(size_t count, const float *x, float *y);
 /* next[i] = w[i] - lr * g[i] */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps allocate nothing once the first is done. The linker sends the allocations of our own code through
  * here (--wrap in CMakeLists.txt); what OpenBLAS does inside is its own affair. */
-#include "rings.h"
+#include "meshes.h"
 
 #include <stdatomic.h>
 
@@ -57,7 +57,7 @@ static void *take_steps(void *argument)
     return NULL;
 }
 
-static void check(uint32_t world, double momentum)
+static void check(bool direct, uint32_t world, double momentum)
 {
     struct trainer_model *model = helper_model("{\"name\":\"t\",\"input\":[6,6,1],\"loss\":\"softmax_cross_"
                                                "entropy\",\"layers\":[{\"type\":\"conv2d\",\"filters\":2,"
@@ -75,12 +75,15 @@ static void check(uint32_t world, double momentum)
                                           .steps_per_epoch = 10,
                                           .epochs = 6,
                                           .threads = 1};
-    const struct rings_sockets sockets = rings_connect(world, RINGS_SOCKET_PAIRS);
+    const struct rings_sockets sockets = rings_connect(direct ? 1 : world, RINGS_SOCKET_PAIRS);
+    struct meshes_sockets mesh;
     struct worker workers[RINGS_MAX_WORLD] = {0};
 
+    meshes_connect(&mesh, direct ? world : 1, RINGS_SOCKET_PAIRS);
     for (uint32_t rank = 0; rank < world; rank++) {
         const struct trainer_ring_options options = rings_options(&sockets, rank, world);
-        workers[rank].exchange = rings_new(&options);
+        const struct trainer_direct_options mesh_options = meshes_options(&mesh, rank, world, config.shards);
+        workers[rank].exchange = direct ? meshes_new(&mesh_options) : rings_new(&options);
         assert_int_equal(trainer_new(&config, &workers[rank].trainer, NULL), 0);
         assert_int_equal(trainer_set_exchange(workers[rank].trainer, workers[rank].exchange, NULL), 0);
     }
@@ -98,19 +101,21 @@ static void check(uint32_t world, double momentum)
     trainer_model_free(model);
 }
 
-static void steps_allocate_nothing_alone_or_in_a_ring(void **state)
+static void steps_allocate_nothing_alone_or_together(void **state)
 {
     (void)state;
-    check(1, 0);
-    check(1, 0.9);
-    check(3, 0);
-    check(3, 0.9);
+    for (uint32_t world = 1; world <= 3; world++) {
+        check(false, world, 0);
+        check(false, world, 0.9);
+        check(true, world, 0);
+        check(true, world, 0.9);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_allocate_nothing_alone_or_in_a_ring),
+        cmocka_unit_test(steps_allocate_nothing_alone_or_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

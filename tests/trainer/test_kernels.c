@@ -100,6 +100,9 @@ static void updates_follow_their_formulas(void **state)
         assert_true(v_next[i] == 0.25f * v[i] + g[i]);
         assert_true(next[i] == w[i] - 0.5f * v_next[i]);
     }
+    kernel_sum(LONGEST, w, g, next);
+    for (int i = 0; i < LONGEST; i++)
+        assert_true(next[i] == w[i] + g[i]);
     kernel_add(LONGEST, w, g);
     for (int i = 0; i < LONGEST; i++)
         assert_true(g[i] == w[i] * 1.125f);

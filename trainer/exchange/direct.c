@@ -119,25 +119,37 @@ static void let_go(struct direct *direct, uint32_t rank)
     advance(&direct->peers[rank].take, direct->own_count);
 }
 
+/* Add the part of the next shard to our segment. The last sum goes where it is wanted, which may be where the
+ * part lies: to add is to add the other way round. */
+static void add_part(struct direct *direct, size_t index, const struct segment *segment, const float *part)
+{
+    const struct trainer_sum *sum = &direct->base.sum;
+    float *to = direct->sums + index * direct->segment_floats, *place = sum->parts[0] + segment->offset;
+
+    if (direct->added[index] == 0)
+        kernel_add_to_zero(segment->count, part, to);
+    else if (direct->added[index] + 1 < sum->shards)
+        kernel_add(segment->count, part, to);
+    else if (part == place)
+        kernel_add(segment->count, to, place);
+    else
+        kernel_sum(segment->count, to, part, place);
+    direct->added[index]++;
+}
+
 /* Add to our segment `index` whatever is next in the order of shards, and here. */
 static void add_up(struct direct *direct, size_t index)
 {
-    const struct trainer_sum *sum = &direct->base.sum;
+    const uint32_t shards = direct->base.sum.shards;
     const struct segment segment = segment_of(direct, direct->base.rank, index);
-    float *to = direct->sums + index * direct->segment_floats;
     const float *part;
 
-    while (direct->added[index] < sum->shards &&
-           (part = find_part(direct, direct->added[index], index)) != NULL) {
-        if (direct->added[index] == 0)
-            kernel_add_to_zero(segment.count, part, to);
-        else
-            kernel_add(segment.count, part, to);
-        let_go(direct, direct->added[index] % direct->base.world);
-        if (++direct->added[index] == sum->shards) {
-            memcpy(sum->parts[0] + segment.offset, to, segment.count * sizeof *to);
+    while (direct->added[index] < shards && (part = find_part(direct, direct->added[index], index)) != NULL) {
+        const uint32_t rank = direct->added[index] % direct->base.world;
+        add_part(direct, index, &segment, part);
+        let_go(direct, rank);
+        if (direct->added[index] == shards)
             exchange_landed(&direct->base, segment.offset, segment.count);
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time of the ring all-reduce over loopback TCP, one thread a worker, over world sizes and lengths; every sum
- * is checked: bench_ring [--world N] [--rounds N] [--json FILE]. "Bus" is 2 (N - 1) / N times the vector's
- * bytes by the time, what each worker's link carries one way. Medians are of the slowest worker's rounds. */
+/* Time of a sum over loopback TCP, one thread a worker, over world sizes and lengths, by the ring and by the
+ * direct exchange with one shard a worker; every sum is checked: bench_exchange [--exchange ring|direct|both]
+ * [--world N] [--rounds N] [--json FILE]. "Bus" is 2 (N - 1) / N times the vector's bytes by the time, what
+ * each worker's link carries one way. Medians are of the slowest worker's rounds. */
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/net.h"
@@ -18,11 +19,27 @@
 
 #define MAX_WORLD  16
 #define MAX_ROUNDS 10000
+#define TIMEOUT_MS 60000
+
+enum kind { RING, DIRECT, KINDS };
+static const char *const kind_names[] = {"ring", "direct"};
 
 struct settings {
+    bool wanted[KINDS];
     uint32_t world, rounds; /* world 0: 1 to 8 and 16 */
     FILE *json;             /* beside the table; NULL: none */
 };
+
+static int set_exchange(void *settings, const char *text, struct mst_error *err)
+{
+    bool *wanted = ((struct settings *)settings)->wanted;
+
+    for (int kind = RING; kind < KINDS; kind++)
+        wanted[kind] = strcmp(text, kind_names[kind]) == 0 || strcmp(text, "both") == 0;
+    return wanted[RING] || wanted[DIRECT]
+               ? 0
+               : mst_error_set(err, -EINVAL, "expected ring, direct or both, got '%s'", text);
+}
 
 static int set_world(void *settings, const char *text, struct mst_error *err)
 {
@@ -42,6 +59,11 @@ static int set_json(void *settings, const char *text, struct mst_error *err)
 }
 
 static const struct mst_option option_table[] = {
+    {.name = "exchange",
+     .argument = "KIND",
+     .fallback = "both",
+     .help = "ring, direct, or both in turn",
+     .set = set_exchange},
     {.name = "world",
      .argument = "N",
      .fallback = "0",
@@ -54,6 +76,7 @@ static const struct mst_option option_table[] = {
 struct worker {
     pthread_t thread;
     pthread_barrier_t *barrier; /* all workers of the case start each round together */
+    enum kind kind;
     struct trainer_exchange *exchange;
     uint32_t rank, world, rounds;
     size_t count;
@@ -103,26 +126,59 @@ static int connect_pair(int ret_fds[static 2], struct mst_error *err)
     return r < 0 ? r : mst_tcp_tune(ret_fds[1], 0, err);
 }
 
-static int set_up(struct worker *workers, uint32_t world, size_t count, uint32_t rounds,
-                  struct mst_error *err)
+static int make_ring(struct worker *workers, uint32_t world, struct mst_error *err)
 {
     int prev[MAX_WORLD] = {-1}, next[MAX_WORLD] = {-1};
+    int r = 0;
 
-    for (uint32_t rank = 0; world > 1 && rank < world; rank++) {
+    for (uint32_t rank = 0; world > 1 && rank < world && r >= 0; rank++) {
         int fds[2];
-        const int r = connect_pair(fds, err);
-        if (r < 0)
-            return r;
+        r = connect_pair(fds, err);
         next[rank] = fds[0];
         prev[(rank + 1) % world] = fds[1];
     }
-    for (uint32_t rank = 0; rank < world; rank++) {
+    for (uint32_t rank = 0; rank < world && r >= 0; rank++) {
         const struct trainer_ring_options options = {.fd_prev = prev[rank],
                                                      .fd_next = next[rank],
                                                      .cancel_fd = -1,
                                                      .rank = rank,
                                                      .world = world,
-                                                     .timeout_ms = 60000};
+                                                     .timeout_ms = TIMEOUT_MS};
+        r = trainer_ring_new(&options, &workers[rank].exchange, err);
+    }
+    return r;
+}
+
+static int make_mesh(struct worker *workers, uint32_t world, struct mst_error *err)
+{
+    int fds[MAX_WORLD][MAX_WORLD];
+    int r = 0;
+
+    for (uint32_t rank = 0; rank < world; rank++) {
+        for (uint32_t peer = rank + 1; peer < world && r >= 0; peer++) {
+            int pair[2];
+            r = connect_pair(pair, err);
+            fds[rank][peer] = pair[0];
+            fds[peer][rank] = pair[1];
+        }
+    }
+    for (uint32_t rank = 0; rank < world && r >= 0; rank++) {
+        const struct trainer_direct_options options = {.fds = fds[rank],
+                                                       .cancel_fd = -1,
+                                                       .rank = rank,
+                                                       .world = world,
+                                                       .shards = world,
+                                                       .timeout_ms = TIMEOUT_MS};
+        r = trainer_direct_new(&options, &workers[rank].exchange, err);
+    }
+    return r;
+}
+
+static int set_up(struct worker *workers, enum kind kind, uint32_t world, size_t count, uint32_t rounds,
+                  struct mst_error *err)
+{
+    for (uint32_t rank = 0; rank < world; rank++) {
+        workers[rank].kind = kind;
         workers[rank].rank = rank;
         workers[rank].world = world;
         workers[rank].rounds = rounds;
@@ -131,11 +187,8 @@ static int set_up(struct worker *workers, uint32_t world, size_t count, uint32_t
         workers[rank].ms = calloc(rounds, sizeof(double));
         if (!workers[rank].values || !workers[rank].ms)
             return mst_error_set(err, -ENOMEM, "no memory");
-        const int r = trainer_ring_new(&options, &workers[rank].exchange, err);
-        if (r < 0)
-            return r;
     }
-    return 0;
+    return kind == RING ? make_ring(workers, world, err) : make_mesh(workers, world, err);
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -163,24 +216,26 @@ static void print_case(const struct worker *workers, FILE *json)
     const double median_ms = slowest[rounds / 2];
     const double bus_mb_s =
         (double)workers[0].count * 4 * 2 * (world - 1) / world / 1e6 / (median_ms > 0 ? median_ms / 1e3 : 1);
-    (void)printf("%5" PRIu32 " %10zu %10.3f %10.3f %10.1f %7zu\n", world, workers[0].count, slowest[0],
-                 median_ms, bus_mb_s, wrong);
+    const char *kind = kind_names[workers[0].kind];
+    (void)printf("%-8s %5" PRIu32 " %10zu %10.3f %10.3f %10.1f %7zu\n", kind, world, workers[0].count,
+                 slowest[0], median_ms, bus_mb_s, wrong);
     if (json)
         (void)fprintf(json,
-                      "{\"bench\":\"ring\",\"world\":%" PRIu32
+                      "{\"bench\":\"%s\",\"world\":%" PRIu32
                       ",\"count\":%zu,\"min_ms\":%.4f,\"median_ms\":%.4f,"
                       "\"bus_mb_s\":%.1f,\"wrong\":%zu}\n",
-                      world, workers[0].count, slowest[0], median_ms, bus_mb_s, wrong);
+                      kind, world, workers[0].count, slowest[0], median_ms, bus_mb_s, wrong);
     (void)fflush(stdout);
 }
 
-static int run_case(uint32_t world, size_t count, const struct settings *settings, struct mst_error *err)
+static int run_case(enum kind kind, uint32_t world, size_t count, const struct settings *settings,
+                    struct mst_error *err)
 {
     struct worker workers[MAX_WORLD] = {0};
     pthread_barrier_t barrier;
     uint32_t started = 0;
 
-    int r = set_up(workers, world, count, settings->rounds, err);
+    int r = set_up(workers, kind, world, count, settings->rounds, err);
     if (r >= 0 && pthread_barrier_init(&barrier, NULL, world) != 0)
         r = mst_error_set(err, -ENOMEM, "no barrier for %" PRIu32 " threads", world);
     if (r >= 0) {
@@ -210,9 +265,9 @@ static int run_case(uint32_t world, size_t count, const struct settings *setting
 int main(int argc, char **argv)
 {
     static const uint32_t worlds[] = {1, 2, 3, 4, 5, 6, 7, 8, 16};
-    const struct mst_options options = {.program = "bench_ring",
+    const struct mst_options options = {.program = "bench_exchange",
                                         .synopsis = "[options]",
-                                        .about = "Time the ring all-reduce over loopback TCP.",
+                                        .about = "Time sums over loopback TCP.",
                                         .table = option_table,
                                         .count = MST_ARRAY_COUNT(option_table)};
     struct settings settings = {0};
@@ -223,16 +278,18 @@ int main(int argc, char **argv)
     if (r == 1)
         return 0;
     if (r >= 0)
-        (void)printf("world     floats     min ms  median ms   bus MB/s   wrong\n");
+        (void)printf("exchange world     floats     min ms  median ms   bus MB/s   wrong\n");
     for (size_t i = 0; r >= 0 && i < MST_ARRAY_COUNT(worlds); i++) {
         const uint32_t world = worlds[i];
         const size_t counts[] = {0, 1, world - 1, world, world + 1, 1000, 1000000, 2770636};
         for (size_t c = 0;
-             r >= 0 && (settings.world == 0 || settings.world == world) && c < MST_ARRAY_COUNT(counts); c++)
-            r = run_case(world, counts[c], &settings, &err);
+             r >= 0 && (settings.world == 0 || settings.world == world) && c < MST_ARRAY_COUNT(counts); c++) {
+            for (int kind = RING; kind < KINDS && r >= 0; kind++)
+                r = settings.wanted[kind] ? run_case((enum kind)kind, world, counts[c], &settings, &err) : 0;
+        }
     }
     if (r < 0) {
-        (void)fprintf(stderr, "bench_ring: %s\n", err.text);
+        (void)fprintf(stderr, "bench_exchange: %s\n", err.text);
         return mst_exit_status(r);
     }
     return settings.json && fclose(settings.json) != 0 ? MST_EXIT_FAILED : MST_EXIT_DONE;
