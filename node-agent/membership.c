@@ -647,8 +647,8 @@ static int lay_table(struct membership *membership, struct mst_error *err)
 /* Put a number on the table: `number`, or the lowest that may still be signed. */
 static int propose(struct membership *membership, uint64_t number, uint64_t now_ns, struct mst_error *err)
 {
-    if (number <= membership->last_number && !FAULT(LOCK_FORGOTTEN))
-        number = membership->last_number + 1;
+    if (number <= membership->last_number)
+        number = membership->last_number + (FAULT(LOCK_FORGOTTEN) && membership->last_number > 0 ? 0 : 1);
     int r = lay_table(membership, err);
     if (r < 0)
         return r;
@@ -926,15 +926,42 @@ static int receive_proposal(struct membership *membership, struct peer *peer,
         return follow(membership, now_ns, err);
     case HOLDING:
     case STOPPING:
-        if (message->view <= membership->view.view)
-            return 0;
-        if (find_member(membership, &peer->worker.id))
-            ask_to_stop(membership, false, "a worker asks for another view", now_ns);
-        else if (membership->condition == HOLDING)
+        if (find_member(membership, &peer->worker.id)) {
+            if (message->view > membership->view.view)
+                ask_to_stop(membership, false, "a worker asks for another view", now_ns);
+        } else if (message->view <= membership->view.view) {
+            tell_hold(membership, peer); /* its number has gone by */
+        } else if (membership->condition == HOLDING) {
             consider_joining(membership, peer, now_ns);
+        }
         return 0;
     }
     return 0;
+}
+
+static bool is_own_lineage(const struct membership *membership, const uint8_t *lineage)
+{
+    return memcmp(membership->kept.vow.held.lineage, lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+}
+
+/* Others run a view without this worker, which wants to leave: is that the end of it? In another lineage,
+ * they know nothing of those that were left behind with this one. */
+static bool may_go(const struct membership *membership, const struct membership_message *hold)
+{
+    if (!membership->leaving || membership->condition == SILENT)
+        return false;
+    if (is_own_lineage(membership, hold->lineage))
+        return hold->view > membership->view.view || (hold->view == membership->view.view &&
+                                                      !find_member(membership, &membership->options.self.id));
+    if (membership->condition != TALKING)
+        return false;
+    for (size_t p = 0; p < membership->peer_count; p++) {
+        const struct peer *peer = membership->peers[p];
+        if (peer->up && (peer->held.view > 0 ? is_own_lineage(membership, peer->held.lineage)
+                                             : is_own_lineage(membership, peer->kept.vow.held.lineage)))
+            return false;
+    }
+    return true;
 }
 
 static int receive_hold(struct membership *membership, struct peer *peer,
@@ -943,15 +970,17 @@ static int receive_hold(struct membership *membership, struct peer *peer,
     peer->held = (struct membership_message){
         .kind = MEMBERSHIP_HOLD, .view = message->view, .step = message->step, .size = message->size};
     memcpy(peer->held.lineage, message->lineage, sizeof message->lineage);
-    if (holds(membership) && !find_member(membership, &membership->options.self.id)) {
-        if (message->view >= membership->view.view)
-            membership->callbacks.left(membership->callbacks.context, message->view);
+    if (message->view > membership->highest)
+        membership->highest = message->view;
+    if (may_go(membership, message)) {
+        membership->callbacks.left(membership->callbacks.context, message->view);
         return 0;
     }
     if (membership->condition == SILENT)
         return speak_if_due(membership, now_ns, err);
-    /* The others have agreed without us: ask to be let in. */
-    if (membership->condition == TALKING && membership->concluded && !membership->is_signed)
+    /* The others have agreed without us, or came to this number before: ask to be let in. */
+    if (membership->condition == TALKING &&
+        (message->view >= membership->number || (membership->concluded && !membership->is_signed)))
         return propose(membership, membership->highest, now_ns, err);
     if (membership->condition != HOLDING || find_member(membership, &peer->worker.id))
         return 0;
