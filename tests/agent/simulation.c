@@ -145,10 +145,11 @@ static size_t find_settled(const struct simulation *simulation)
             return SIZE_MAX;
         found = machine->job.session;
     }
-    if (found == SIZE_MAX || simulation->last_step_ns < simulation->last_commit_ns ||
-        simulation->last_step_ns < simulation->quiet_ns)
+    if (found == SIZE_MAX || simulation->last_step_ns < simulation->quiet_ns)
         return SIZE_MAX;
     const struct session *session = &simulation->sessions[found];
+    if (session->steps_made == 0)
+        return SIZE_MAX;
     for (size_t m = 0; m < session->count; m++) {
         const struct machine *machine = &simulation->machines[session->machines[m]];
         for (size_t other = 0; other < session->count; other++)

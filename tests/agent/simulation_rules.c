@@ -545,7 +545,6 @@ size_t rules_committed(struct machine *machine, const struct membership_view *vi
     struct session *session = NULL;
     bool self = false;
     assert_true(view->count <= MACHINES);
-    simulation->last_commit_ns = simulation->now_ns;
     for (size_t s = 0; s < simulation->session_count && !session; s++)
         if (simulation->sessions[s].hash == value && simulation->sessions[s].view == view->view)
             session = &simulation->sessions[s];

@@ -220,7 +220,7 @@ struct simulation {
     size_t session_count, session_capacity;
 
     size_t latest_training; /* session that made the last step, SIZE_MAX: none */
-    uint64_t last_commit_ns, last_step_ns;
+    uint64_t last_step_ns;
     bool settled;
     size_t settled_session;
     uint64_t settled_at_ns;
