@@ -52,9 +52,9 @@ kill_all
 
 start_all third --run one
 for i in 1 2 3; do
-    must_end "${pid_of[i]}" 40 0 "w$i"
+    must_end "${pid_of[i]}" 80 0 "w$i"
 done
-must_end "$undisturbed" 40 0 "the undisturbed one"
+must_end "$undisturbed" 80 0 "the undisturbed one"
 digest=$(field "$work/undisturbed.out" done digest)
 for i in 1 2 3; do
     [ "$(field "$work/w$i.out" done digest)" = "$digest" ] || fail "w$i does not end with the undisturbed model"

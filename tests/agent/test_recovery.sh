@@ -12,7 +12,7 @@ victim=${3:?1 to 3}
 namespaces 4
 make_key
 train_options 3
-export MUSTER_EPOCHS=3 MUSTER_STEPS=120 MUSTER_EXCHANGE=$exchange
+export MUSTER_EPOCHS=2 MUSTER_STEPS=60 MUSTER_EXCHANGE=$exchange
 
 start() { # start I [ARGS...]
     local i=$1
@@ -46,15 +46,15 @@ if [ "$signal" != STOP ]; then
     start "$victim"
 fi
 for i in 1 2 3; do
-    finish "${pid_of[i]}" 50
+    finish "${pid_of[i]}" 100
     [ "$status" -eq 0 ] || fail "w$i ended with status $status"
 done
 for i in 1 2 3; do
     digest_of[i]=$(field "$work/w$i.out" done digest)
 done
 [ "${digest_of[1]}" = "${digest_of[2]}" ] && [ "${digest_of[1]}" = "${digest_of[3]}" ] || fail "the models differ"
-must_end "$undisturbed" 50 0 "the undisturbed one"
+must_end "$undisturbed" 100 0 "the undisturbed one"
 digest=$(field "$work/undisturbed.out" done digest)
 [ "$exchange" = ring ] || [ "$digest" = "${digest_of[1]}" ] || fail "the model is not that of an undisturbed run"
-[ -z "$(ls "$work"/state*)" ] || fail "state of a finished job stays behind: $(ls "$work"/state*)"
+[ -z "$(find "$work"/state* -type f)" ] || fail "state of a finished job stays behind: $(find "$work"/state* -type f)"
 jq -c 'select(.event == "recovered")' "$work/w${others[0]}.out"
