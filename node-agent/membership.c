@@ -509,32 +509,47 @@ static bool is_signer(const struct membership *membership, const struct membersh
     return false;
 }
 
-/* What is known to hold comes from whoever of the others knows most, unless this worker comes from elsewhere:
- * then its own stands until it is in, and so does what it tried there. */
-static int sign(struct membership *membership, struct mst_error *err)
+static void add_attempt(struct membership_vow *vow, const struct membership_ballot *attempt)
+{
+    if (vow->count < MEMBERSHIP_MAX_ATTEMPTS)
+        vow->attempts[vow->count] = *attempt;
+    vow->count++; /* also beyond: then it does not fit */
+}
+
+/* What to keep when the list on the table is signed. What is known to hold comes from whoever knows most. A
+ * worker of another lineage keeps its own view and what it tried there until it is in, and beside that all of
+ * this one. */
+static struct membership_vow next_vow(const struct membership *membership)
 {
     const struct outcome *outcome = &membership->outcome;
     const struct membership_vow *own = &membership->kept.vow;
-    const bool has_base = outcome->base.view > 0;
-    const bool of_lineage = own->held.view == 0 ||
-                            memcmp(own->held.lineage, outcome->base.lineage, sizeof own->held.lineage) == 0;
-    struct membership_vow vow = {.held = has_base && of_lineage ? outcome->base : own->held};
-    int r;
+    const struct membership_ballot *base = &outcome->base, ballot = as_ballot(membership);
+    struct membership_vow vow = {.held = own->held};
+    if (base->view > 0 && own->held.view > 0 &&
+        memcmp(own->held.lineage, base->lineage, sizeof base->lineage) != 0)
+        add_attempt(&vow, base);
+    else if (base->view > 0)
+        vow.held = *base;
+    for (size_t a = 0; base->view > 0 && a < own->count; a++)
+        if (memcmp(own->attempts[a].lineage, base->lineage, sizeof base->lineage) != 0)
+            add_attempt(&vow, &own->attempts[a]);
     for (size_t d = 0; d < outcome->doubt_count; d++)
-        vow.attempts[vow.count++] = outcome->doubts[d];
-    for (size_t a = 0; has_base && a < own->count && vow.count < MEMBERSHIP_MAX_ATTEMPTS; a++)
-        if (memcmp(own->attempts[a].lineage, outcome->base.lineage, MEMBERSHIP_LINEAGE_BYTES) != 0)
-            vow.attempts[vow.count++] = own->attempts[a];
-    if (vow.count == MEMBERSHIP_MAX_ATTEMPTS)
-        return 0; /* too much is in doubt already */
-    vow.attempts[vow.count++] = as_ballot(membership);
+        add_attempt(&vow, &outcome->doubts[d]);
+    add_attempt(&vow, &ballot);
+    return vow;
+}
+
+static int sign(struct membership *membership, struct mst_error *err)
+{
+    const struct membership_vow vow = next_vow(membership);
+    int r;
     if (!vow_fits(&vow))
-        return 0;
+        return 0; /* too much is in doubt already */
     if (!save_vow(membership, &vow, &r, err))
         return r;
     membership->is_signed = true;
     struct membership_message message = {.kind = MEMBERSHIP_COMMIT, .view = membership->number};
-    memcpy(message.digest, outcome->digest, sizeof message.digest);
+    memcpy(message.digest, membership->outcome.digest, sizeof message.digest);
     send_to_all(membership, &message);
     return 0;
 }

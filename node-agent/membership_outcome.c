@@ -105,23 +105,35 @@ static const struct membership_ballot *find_base(const struct choice *choice)
     return furthest ? &furthest->vow->held : NULL;
 }
 
-/* Has this worker signed it, or does it know a later view of the same job? */
-static bool has_signed(const struct membership_vow *vow, const struct membership_ballot *attempt)
+/* The first entry of a vow that is of this ballot's lineage, after the view that held; NULL: none. */
+static const struct membership_ballot *first_attempt_of(const struct membership_vow *vow,
+                                                        const struct membership_ballot *ballot)
+{
+    const struct membership_ballot *first = NULL;
+    for (size_t a = 0; a < vow->count; a++)
+        if (same_lineage(&vow->attempts[a], ballot) && (!first || vow->attempts[a].view < first->view))
+            first = &vow->attempts[a];
+    return first;
+}
+
+/* Does this worker know all that it signed in the ballot's lineage since? What is forgotten when a view holds
+ * are the numbers up to that one; unless the disk was lost: that risk is the operator's. */
+static bool remembers(const struct membership_vow *vow, const struct membership_ballot *ballot)
+{
+    return vow->held.view < ballot->view || same_lineage(&vow->held, ballot) || first_attempt_of(vow, ballot);
+}
+
+/* Has it certainly not signed this one? */
+static bool has_not_signed(const struct membership_vow *vow, const struct membership_ballot *attempt)
 {
     for (size_t a = 0; a < vow->count; a++)
         if (same_ballot(&vow->attempts[a], attempt))
-            return true;
-    return vow->held.view >= attempt->view;
-}
-
-/* A worker has forgotten nothing as long as no view held for it, unless its disk was lost: that risk is the
- * operator's. After that it has not forgotten what it signed in the lineages that its vow is of. */
-static bool remembers(const struct membership_vow *vow, const struct membership_ballot *ballot)
-{
-    bool knows = vow->held.view == 0 || same_lineage(&vow->held, ballot);
-    for (size_t a = 0; a < vow->count; a++)
-        knows = knows || same_lineage(&vow->attempts[a], ballot);
-    return knows;
+            return false;
+    /* Who comes from another lineage keeps the view that held in this one among its attempts. */
+    const struct membership_ballot *first = first_attempt_of(vow, attempt);
+    if (vow->held.view > 0 && !same_lineage(&vow->held, attempt) && first)
+        return first->view < attempt->view;
+    return vow->held.view < attempt->view;
 }
 
 /* An attempt can never have come to hold, nor ever will, when one whose signature it needed is here without
@@ -130,7 +142,7 @@ static bool is_dead(const struct choice *choice, const struct membership_ballot 
 {
     for (size_t i = 0; i < choice->count; i++) {
         const struct outcome_proposal *proposal = &choice->proposals[i];
-        if (!choice->in[i] || has_signed(proposal->vow, attempt) || !remembers(proposal->vow, attempt))
+        if (!choice->in[i] || !has_not_signed(proposal->vow, attempt))
             continue;
         for (size_t p = 0; p < attempt->count; p++)
             if (attempt->places[p].part != MEMBERSHIP_ABSENT &&
