@@ -13,8 +13,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/build.sh"
 
 usage() {
     cat <<USAGE
-usage: bench.sh step|sweep|exchange|ring|direct [OPTIONS OF THE BENCHMARK]
+usage: bench.sh agents|step|sweep|exchange|ring|direct [OPTIONS OF THE BENCHMARK]
 
+  agents        3 to 64 agents on this machine: found and agreed, first step, and on again after a loss (root)
   step          whole training steps of one worker, beside the bare matrix products of the same shapes
   sweep         ARP and TCP sweeps of a network in a namespace of its own (root)
   exchange      sums over loopback by the ring and the direct exchange in turn: 1 to 16 workers, 0 to 2.77 million
@@ -28,9 +29,10 @@ case ${1:-} in
     usage
     exit 0
     ;;
+agents) name=$1 program=(bench_agents.sh) ;;
 step | sweep | exchange) name=$1 program=("bench_$1") ;;
 ring | direct) name=$1 program=(bench_exchange --exchange "$1") ;;
-*) usage_error "expected step, sweep, exchange, ring or direct, got '${1:-}'" ;;
+*) usage_error "expected agents, step, sweep, exchange, ring or direct, got '${1:-}'" ;;
 esac
 shift
 cd "$(repo_root)"
@@ -39,5 +41,9 @@ need_build_packages libcmocka-dev
 build release -DMUSTER_TESTS=ON
 json=build/release/bench-$name.json
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)"
-"build/release/tests/bench/${program[0]}" "${program[@]:1}" --json "$json" "$@"
+if [[ ${program[0]} == *.sh ]]; then
+    bash "tests/bench/${program[0]}" build/release/node-agent/muster-agent --json "$json" "$@"
+else
+    "build/release/tests/bench/${program[0]}" "${program[@]:1}" --json "$json" "$@"
+fi
 say "as JSON: $json"

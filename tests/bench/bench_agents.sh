@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# bench_agents.sh AGENT [--workers N,N,...] [--json FILE]: N agents as processes in network namespaces of their own, the
+# reference model with batch 8: from the start of the last one until each has found all others and holds the view, and
+# until each has made its first step. Then one of them is killed: until the others make their next step. Times in
+# milliseconds; the slowest worker counts. The data are the first 1000 images, so that reading them is no part of it.
+set -euo pipefail
+
+MUSTER_AGENT=${1:?path of muster-agent}
+shift
+counts=3,8,16,32,64
+json=/dev/null
+while (($#)); do
+    case $1 in
+    --workers) counts=$2 && shift ;;
+    --json) json=$2 && shift ;;
+    *) echo "bench_agents.sh: unknown option '$1'" >&2 && exit 2 ;;
+    esac
+    shift
+done
+export MUSTER_AGENT
+# shellcheck source=../agent/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../agent/lib.sh"
+
+# slowest EVENT KEY: the largest value of the first such event over all workers
+slowest() {
+    local i
+    for i in "${running[@]}"; do
+        field "$work/w$i.out" "$1" "$2"
+    done | sort -n | tail -n 1
+}
+
+wait_all() { # wait_all SECONDS PATTERN
+    local i
+    for i in "${running[@]}"; do
+        wait_for "$1" "$work/w$i.out" "$2"
+    done
+}
+
+end_worker() {
+    disown "${pid_of[$1]}" # without the shell's own "Killed"
+    kill -KILL "${pid_of[$1]}"
+    while kill -0 "${pid_of[$1]}" 2>/dev/null; do
+        read -r -t 0.02 <> <(:) || true
+    done
+}
+
+bench() {
+    local n=$1 i
+    train_options "$n"
+    export MUSTER_EPOCHS=1000 MUSTER_STEPS=1000 MUSTER_BATCH=8 MUSTER_THREADS=1
+    running=()
+    for ((i = 1; i <= n; i++)); do
+        worker "$i" --state "$work/state$i"
+        pid_of[i]=$last_pid
+        running+=("$i")
+    done
+    wait_all 120 '"event":"first_step"'
+    # The last to start has the shortest way: all others are there and wait for it.
+    local agreed step
+    agreed=$(for i in "${running[@]}"; do field "$work/w$i.out" view since_start_ms; done | sort -n | head -n 1)
+    step=$(for i in "${running[@]}"; do field "$work/w$i.out" first_step since_start_ms; done | sort -n | head -n 1)
+    end_worker "$n"
+    unset 'running[n-1]'
+    wait_all 120 '"event":"recovered"'
+    printf '%7d %12.0f %12.0f %12.0f %12.0f %12.0f %12.0f\n' "$n" "$agreed" "$step" "$(slowest recovered detected_ms)" \
+        "$(slowest recovered agreed_ms)" "$(slowest recovered ready_ms)" "$(slowest recovered ms)"
+    jq -n -c --argjson n "$n" --argjson agreed "$agreed" --argjson step "$step" --argjson ms "$(slowest recovered ms)" \
+        --argjson change "$(slowest recovered agreed_ms)" \
+        '{workers: $n, agreed_ms: $agreed, first_step_ms: $step, change_agreed_ms: $change, recovered_ms: $ms}' >>"$json"
+    for i in "${running[@]}"; do
+        end_worker "$i"
+    done
+    pids=()
+    rm -rf "$work"/state* "$work"/w*
+}
+
+: >"$json"
+most=$(tr ',' '\n' <<<"$counts" | sort -n | tail -n 1)
+namespaces "$most"
+make_key
+declare -a pid_of running
+printf '%7s %12s %12s %12s %12s %12s %12s\n' workers 'agreed ms' 'first step' 'lost: seen' 'agreed' 'ready' 'next step'
+for n in ${counts//,/ }; do
+    bench "$n"
+done
