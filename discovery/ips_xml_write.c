@@ -106,7 +106,8 @@ static const char *up_reason(const struct discovery_host *host, enum discovery_m
 {
     if (host->self)
         return "localhost-response";
-    return method == DISCOVERY_METHOD_ARP ? "arp-response" : port_reason(host->port);
+    /* Without a MAC it did not come from the sweep: a hello found it. */
+    return method == DISCOVERY_METHOD_ARP && host->has_mac ? "arp-response" : port_reason(host->port);
 }
 
 static void write_host(struct ips_writer *writer, const struct discovery_host *host,

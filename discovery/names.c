@@ -8,6 +8,7 @@
 #include <ares.h>
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,10 @@
 #include <sys/epoll.h>
 #include <sys/time.h>
 
-#define TRY_MS 500 /* of a server, then the next one is asked or the same again */
-#define TRIES  2
-#define EVENTS 8
+#define TRY_MS      500 /* of a server, then the next one is asked or the same again */
+#define TRIES       2
+#define EVENTS      8
+#define POLL_CAP_MS 1000
 
 struct discovery_lookup {
     ares_channel channel;
@@ -152,6 +154,17 @@ int discovery_lookup_process(struct discovery_lookup *lookup, struct mst_error *
     if (lookup->fault.code != 0)
         return mst_error_set(err, lookup->fault.code, "%s", lookup->fault.text);
     return 1;
+}
+
+int discovery_lookup_run(struct discovery_lookup *lookup, struct mst_error *err)
+{
+    for (;;) {
+        const int r = discovery_lookup_process(lookup, err);
+        if (r != 0)
+            return r < 0 ? r : 0;
+        struct pollfd poll_fd = {.fd = lookup->epoll_fd, .events = POLLIN};
+        (void)poll(&poll_fd, 1, mst_ms_until(discovery_lookup_wake_ns(lookup), POLL_CAP_MS));
+    }
 }
 
 const uint32_t *discovery_lookup_result(const struct discovery_lookup *lookup, size_t *ret_count)

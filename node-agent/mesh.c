@@ -126,7 +126,7 @@ static uint64_t dial_ns(const struct mesh *mesh, const struct host *host)
 
 uint64_t mesh_deadline_ns(const struct mesh *mesh)
 {
-    uint64_t deadline_ns = mesh->deaf_until_ns > 0 ? mesh->deaf_until_ns : UINT64_MAX;
+    uint64_t deadline_ns = listener_deadline_ns(mesh);
     size_t dials = 0;
     if (mesh->tell_ns > 0 && mesh->tell_ns < deadline_ns)
         deadline_ns = mesh->tell_ns;
@@ -189,7 +189,6 @@ int mesh_new(const struct mesh_options *options, const struct mesh_callbacks *ca
         mesh->options.silence_ns = MESH_SILENCE_NS;
     mesh->callbacks = *callbacks;
     mesh->dialling = true;
-    mesh->listen_fd = -1;
     const int r = listener_open(mesh, err);
     if (r < 0) {
         mesh_free(mesh);

@@ -20,7 +20,8 @@
 
 #define MESH_HEARTBEAT_NS (200 * 1000000ULL)
 #define MESH_SILENCE_NS                                                                                      \
-    (2000 * 1000000ULL)          /* without a sign of life a peer is lost; CFS quotas stall for 100 ms */
+    (2000 * 1000000ULL) /* without a sign of life a peer is lost; CFS quotas stall for 100 ms */
+#define MESH_ALSO_MAX    16
 #define MESH_OWN_FRAMES  0x8000U /* control frames from this type on are the mesh's own */
 #define MESH_FRAME_HOSTS 0x8000U /* addresses of workers that the sender has met */
 
@@ -52,9 +53,11 @@ struct mesh_options {
     uint64_t silence_ns;    /* after which a peer is lost; 0: MESH_SILENCE_NS */
     struct mst_cidr subnet; /* addresses that peers tell are dialled when they lie in it; prefix 0: all are */
     bool only_hello;        /* say hello and answer it, and keep no connection */
+    const uint32_t *also;   /* further addresses of this machine to listen on; borrowed for mesh_new() */
+    size_t also_count;      /* up to MESH_ALSO_MAX */
 };
 
-/* Listens on self's address and port. */
+/* Listens on self's address and port, and on those of `also` where the port is free. */
 int mesh_new(const struct mesh_options *options, const struct mesh_callbacks *callbacks,
              struct mesh **ret_mesh, struct mst_error *err);
 void mesh_free(struct mesh *mesh); /* NULL is fine; closes all without calling back */

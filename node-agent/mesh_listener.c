@@ -107,51 +107,80 @@ static void admit(struct mesh *mesh, int fd, uint32_t ipv4, uint16_t port)
 
 /* A connection that cannot be accepted keeps the listener readable: watching on would turn the loop, and the
  * log, at full speed. It waits in the backlog. */
-static void turn_deaf(struct mesh *mesh, int code)
+static void turn_deaf(struct listener *listener, int code)
 {
     mst_log_warn("mesh", "cannot accept a connection: %s", strerrordesc_np(-code));
-    if (loop_change(mesh->options.loop, mesh->listen_fd, 0, NULL) == 0)
-        mesh->deaf_until_ns = mst_now_ns() + DEAF_NS;
+    if (loop_change(listener->mesh->options.loop, listener->fd, 0, NULL) == 0)
+        listener->deaf_until_ns = mst_now_ns() + DEAF_NS;
 }
 
 static void accept_ready(void *context, uint32_t events)
 {
-    struct mesh *mesh = context;
+    struct listener *listener = context;
     (void)events;
     /* What is left makes the listener readable in the next turn. */
     for (int accepted = 0; accepted < ACCEPTS_A_TURN; accepted++) {
         uint32_t ipv4;
         uint16_t port;
-        const int fd = mst_tcp_accept(mesh->listen_fd, &ipv4, &port);
+        const int fd = mst_tcp_accept(listener->fd, &ipv4, &port);
         if (fd == -EINTR || fd == -ECONNABORTED)
             continue;
         if (fd == -EAGAIN)
             return;
         if (fd < 0) {
-            turn_deaf(mesh, fd); /* out of descriptors, most likely */
+            turn_deaf(listener, fd); /* out of descriptors, most likely */
             return;
         }
-        admit(mesh, fd, ipv4, port);
+        admit(listener->mesh, fd, ipv4, port);
     }
+}
+
+static int open_one(struct mesh *mesh, uint32_t ipv4, struct mst_error *err)
+{
+    struct listener *listener = &mesh->listeners[mesh->listener_count];
+    listener->mesh = mesh;
+    int r = mst_tcp_listen(ipv4, mesh->options.self->identity.port, LISTEN_BACKLOG, &listener->fd, NULL, err);
+    if (r < 0)
+        return r;
+    mesh->listener_count++;
+    return loop_add(mesh->options.loop, listener->fd, EPOLLIN, accept_ready, listener, err);
 }
 
 int listener_open(struct mesh *mesh, struct mst_error *err)
 {
-    const struct discovery_identity *self = &mesh->options.self->identity;
-    const int r = mst_tcp_listen(self->ipv4, self->port, LISTEN_BACKLOG, &mesh->listen_fd, NULL, err);
-    return r < 0 ? r : loop_add(mesh->options.loop, mesh->listen_fd, EPOLLIN, accept_ready, mesh, err);
+    int r = open_one(mesh, mesh->options.self->identity.ipv4, err);
+    for (size_t a = 0; r == 0 && a < mesh->options.also_count && a < MESH_ALSO_MAX; a++) {
+        struct mst_error why = MST_ERROR_INIT;
+        if (open_one(mesh, mesh->options.also[a], &why) < 0)
+            mst_log_info("mesh", "found on one network less: %s", why.text);
+    }
+    return r;
 }
 
 void listener_tick(struct mesh *mesh, uint64_t now_ns)
 {
-    if (mesh->deaf_until_ns == 0 || now_ns < mesh->deaf_until_ns)
-        return;
-    const int r = loop_change(mesh->options.loop, mesh->listen_fd, EPOLLIN, NULL);
-    mesh->deaf_until_ns = r == 0 ? 0 : now_ns + DEAF_NS;
+    for (size_t l = 0; l < mesh->listener_count; l++) {
+        struct listener *listener = &mesh->listeners[l];
+        if (listener->deaf_until_ns == 0 || now_ns < listener->deaf_until_ns)
+            continue;
+        const int r = loop_change(mesh->options.loop, listener->fd, EPOLLIN, NULL);
+        listener->deaf_until_ns = r == 0 ? 0 : now_ns + DEAF_NS;
+    }
+}
+
+uint64_t listener_deadline_ns(const struct mesh *mesh)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    for (size_t l = 0; l < mesh->listener_count; l++)
+        if (mesh->listeners[l].deaf_until_ns > 0 && mesh->listeners[l].deaf_until_ns < deadline_ns)
+            deadline_ns = mesh->listeners[l].deaf_until_ns;
+    return deadline_ns;
 }
 
 void listener_close(struct mesh *mesh)
 {
-    loop_remove(mesh->options.loop, mesh->listen_fd);
-    mst_closep(&mesh->listen_fd);
+    for (size_t l = 0; l < mesh->listener_count; l++) {
+        loop_remove(mesh->options.loop, mesh->listeners[l].fd);
+        mst_closep(&mesh->listeners[l].fd);
+    }
 }

@@ -39,8 +39,12 @@ struct link {
 struct mesh {
     struct mesh_options options;
     struct mesh_callbacks callbacks;
-    int listen_fd;
-    uint64_t deaf_until_ns; /* the listener is not watched until then; 0: it is */
+    struct listener {
+        struct mesh *mesh;
+        int fd;
+        uint64_t deaf_until_ns;     /* it is not watched until then; 0: it is */
+    } listeners[1 + MESH_ALSO_MAX]; /* the first one is at self's address */
+    size_t listener_count;
     bool dialling;
     struct hosts hosts;
     struct link *links;   /* owned, newest first */
@@ -79,6 +83,7 @@ struct link *link_find_control(const struct mesh *mesh, const uint8_t *incarnati
 
 int listener_open(struct mesh *mesh, struct mst_error *err);
 void listener_tick(struct mesh *mesh, uint64_t now_ns);
+uint64_t listener_deadline_ns(const struct mesh *mesh);
 void listener_close(struct mesh *mesh);
 
 /* ---- mesh_tell.c ---- */

@@ -3,9 +3,9 @@
 
 #include "muster/cleanup.h"
 #include "muster/clock.h"
-#include "muster/json.h"
 #include "muster/log.h"
-#include "muster/table.h"
+#include "muster/sweep.h"
+#include "scan_print.h"
 #include "station.h"
 
 #include <inttypes.h>
@@ -17,185 +17,254 @@
 #define MUSTER_VERSION "unknown"
 #endif
 
-/* What a hello brought out about a host of the result, by the same index. */
-struct finding {
-    bool agent;
-    struct discovery_identity identity;
-    char note[MST_ERROR_TEXT_BYTES];
+#define NEIGHBOURS_MAX 1024
+#define LOOKUP_NS      (2 * MST_NS_PER_S)
+
+/* What is gathered of one network before anybody is greeted. */
+struct gathered {
+    struct discovery_sweep_result swept; /* its hosts are ours: sorted, and each once */
+    size_t capacity;
 };
 
-static const char *role_text(enum discovery_role role)
+static int compare_hosts(const void *left, const void *right)
 {
-    switch (role) {
-    case DISCOVERY_ROLE_WORKER:
-        return "worker";
-    case DISCOVERY_ROLE_COLLECTOR:
-        return "collector";
-    case DISCOVERY_ROLE_LAUNCH:
-        return "launch";
-    default:
-        return "probe";
-    }
+    const struct discovery_host *a = left, *b = right;
+    return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
 }
 
-/* Say hello to one host; whatever comes of it is a finding, never an error. */
-static void greet(struct station *station, uint16_t port, uint64_t deadline_ns, struct discovery_host *host,
-                  struct finding *ret_finding)
+static int add_host(struct gathered *gathered, const struct discovery_host *host, struct mst_error *err)
 {
-    struct mst_error err = MST_ERROR_INIT;
-    struct discovery_session session;
-    enum discovery_reason reason = DISCOVERY_REASON_NONE;
-    mst_cleanup(mst_closep) int fd = -1;
-    const uint64_t now_ns = mst_now_ns();
-    if (now_ns >= deadline_ns) { /* nothing is known of its port: it is not called silent */
-        (void)snprintf(ret_finding->note, sizeof ret_finding->note, "not asked: the time of --wait is over");
-        return;
+    struct discovery_sweep_result *swept = &gathered->swept;
+    for (size_t h = 0; h < swept->count; h++)
+        if (swept->hosts[h].ipv4 == host->ipv4)
+            return 0;
+    if (swept->count == gathered->capacity) {
+        const size_t capacity = gathered->capacity ? 2 * gathered->capacity : 64;
+        struct discovery_host *hosts = reallocarray(swept->hosts, capacity, sizeof *hosts);
+        if (!hosts)
+            return mst_error_set(err, -ENOMEM, "scan: no memory for %zu hosts", capacity);
+        swept->hosts = hosts;
+        gathered->capacity = capacity;
     }
-    uint64_t hello_ns = now_ns + DISCOVERY_HELLO_MS * MST_NS_PER_MS;
-    if (hello_ns > deadline_ns)
-        hello_ns = deadline_ns;
-    const int r = discovery_hello_dial(host->ipv4, port, &station->self, DISCOVERY_PURPOSE_HELLO, hello_ns,
-                                       &fd, &session, &reason, &err);
-    if (r == 0) {
-        ret_finding->agent = true;
-        ret_finding->identity = session.peer;
-        host->port = DISCOVERY_PORT_OPEN;
-        memcpy(host->slot, session.peer.slot, sizeof host->slot);
-        mst_forget(&session, sizeof session);
-        return;
-    }
-    if (reason != DISCOVERY_REASON_NONE) {
-        host->port = DISCOVERY_PORT_OPEN;
-        (void)snprintf(ret_finding->note, sizeof ret_finding->note, "%s", discovery_reason_text(reason));
-    } else {
-        host->port = r == -ECONNREFUSED ? DISCOVERY_PORT_CLOSED : DISCOVERY_PORT_SILENT;
-    }
-}
-
-static int print_table(const struct discovery_sweep_result *result, const struct finding *findings,
-                       struct mst_error *err)
-{
-    struct mst_table *table = NULL;
-    int r = mst_table_new("ADDRESS|MAC|>RTT ms|PORT|ROLE|SLOT|STATE", &table, err);
-    if (r < 0)
-        return r;
-    for (size_t h = 0; r == 0 && h < result->count; h++) {
-        const struct discovery_host *host = &result->hosts[h];
-        const struct finding *finding = &findings[h];
-        char address[MST_IPV4_TEXT_BYTES], mac[DISCOVERY_MAC_TEXT_BYTES];
-        r = mst_table_cell(table, "%s", mst_ipv4_text(host->ipv4, address));
-        if (r == 0)
-            r = mst_table_cell(table, "%s", host->has_mac ? discovery_mac_text(host->mac, mac) : "-");
-        if (r == 0 && host->self)
-            r = mst_table_cell(table, "-");
-        else if (r == 0)
-            r = mst_table_cell(table, "%.2f", (double)host->rtt_ns / 1e6);
-        if (r == 0)
-            r = mst_table_cell(table, "%s", host->self ? "self" : discovery_port_state_text(host->port));
-        if (r == 0)
-            r = mst_table_cell(table, "%s", finding->agent ? role_text(finding->identity.role) : "-");
-        if (r == 0)
-            r = mst_table_cell(table, "%s", finding->agent ? finding->identity.slot : "-");
-        if (r == 0 && finding->agent)
-            r = mst_table_cell(table, "view %" PRIu64 ", step %" PRIu64, finding->identity.view,
-                               finding->identity.step);
-        else if (r == 0)
-            r = mst_table_cell(table, "%s", finding->note);
-    }
-    if (r == 0)
-        r = mst_table_print(table, stdout);
-    mst_table_free(table);
-    return r < 0 ? mst_error_errno(err, r, "print the table") : 0;
-}
-
-static int print_json(const struct discovery_sweep_result *result, const struct finding *findings,
-                      struct mst_error *err)
-{
-    mst_cleanup(mst_json_deletep) cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "method", discovery_method_text(result->method));
-    cJSON_AddNumberToObject(json, "addresses", result->addresses);
-    cJSON_AddNumberToObject(json, "answered", result->answered);
-    cJSON_AddNumberToObject(json, "ms", result->ms);
-    cJSON *hosts = cJSON_AddArrayToObject(json, "hosts");
-    for (size_t h = 0; h < result->count; h++) {
-        const struct discovery_host *host = &result->hosts[h];
-        char address[MST_IPV4_TEXT_BYTES], mac[DISCOVERY_MAC_TEXT_BYTES];
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "address", mst_ipv4_text(host->ipv4, address));
-        if (host->has_mac)
-            cJSON_AddStringToObject(item, "mac", discovery_mac_text(host->mac, mac));
-        cJSON_AddBoolToObject(item, "self", host->self);
-        cJSON_AddNumberToObject(item, "rtt_ms", (double)host->rtt_ns / 1e6);
-        cJSON_AddStringToObject(item, "port", discovery_port_state_text(host->port));
-        if (findings[h].agent) {
-            cJSON_AddStringToObject(item, "role", role_text(findings[h].identity.role));
-            cJSON_AddStringToObject(item, "slot", findings[h].identity.slot);
-            cJSON_AddNumberToObject(item, "view", (double)findings[h].identity.view);
-        } else if (findings[h].note[0]) {
-            cJSON_AddStringToObject(item, "note", findings[h].note);
-        }
-        cJSON_AddItemToArray(hosts, item);
-    }
-    mst_cleanup(mst_freep) char *text = cJSON_Print(json);
-    if (!text || printf("%s\n", text) < 0 || fflush(stdout) != 0)
-        return mst_error_set(err, -EIO, "cannot print the result");
+    swept->hosts[swept->count++] = *host;
     return 0;
 }
 
-static int sweep(struct station *station, const struct agent_config *config,
-                 struct discovery_sweep **ret_sweep, struct mst_error *err)
+/* A hint that no sweep confirmed: whether anybody is there is for the hello to say. Never beyond what is
+ * attached. */
+static int add_hint(struct gathered *gathered, const struct discovery_choice *choice, uint32_t ipv4,
+                    struct mst_error *err)
+{
+    const struct discovery_host host = {.ipv4 = ipv4, .self = ipv4 == choice->interface.ipv4};
+    return mst_cidr_contains(discovery_own_subnet(&choice->interface), ipv4) ? add_host(gathered, &host, err)
+                                                                             : 0;
+}
+
+static int sweep(const struct station_network *network, const struct agent_config *config,
+                 uint64_t deadline_ns, struct gathered *gathered, struct mst_error *err)
 {
     const struct discovery_sweep_options options = {
-        .choice = station->choice,
-        .port = config->port,
-        .deadline_ns = mst_now_ns() + config->wait_ns,
-    };
+        .choice = network->choice, .port = config->port, .deadline_ns = deadline_ns};
     struct discovery_sweep *sweep = NULL;
-    int r = station->arp ? discovery_arp_sweep_new(station->arp, &options, &sweep, err)
+    int r = network->arp ? discovery_arp_sweep_new(network->arp, &options, &sweep, err)
                          : discovery_tcp_sweep_new(&options, &sweep, err);
     if (r == 0)
         r = discovery_sweep_run(sweep, err);
-    if (r < 0) {
-        discovery_sweep_free(sweep);
-        return r;
+    if (r == 0) {
+        const struct discovery_sweep_result *result = discovery_sweep_result(sweep);
+        gathered->swept = *result;
+        gathered->swept.hosts = calloc(result->count + 1, sizeof *result->hosts);
+        gathered->capacity = result->count + 1;
+        if (gathered->swept.hosts)
+            memcpy(gathered->swept.hosts, result->hosts, result->count * sizeof *result->hosts);
+        else
+            r = mst_error_set(err, -ENOMEM, "scan: no memory for %zu hosts", result->count);
     }
-    *ret_sweep = sweep;
-    return 0;
+    discovery_sweep_free(sweep);
+    return r;
+}
+
+/* Hosts that the sweep may have missed, or did not ask. Hints that fail are no failure. */
+static int gather_hints(const struct station *station, const struct discovery_choice *choice,
+                        uint64_t deadline_ns, struct gathered *gathered, struct mst_error *err)
+{
+    struct mst_error why = MST_ERROR_INIT;
+    uint32_t list[NEIGHBOURS_MAX];
+    size_t count = 0;
+    int r = 0;
+    struct discovery_choice whole = *choice;
+    whole.subnet = discovery_own_subnet(&choice->interface);
+    if (discovery_neighbours(&whole, list, NEIGHBOURS_MAX, &count, &why) < 0)
+        mst_log_debug("scan", "no hints from the neighbour cache: %s", why.text);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = add_hint(gathered, choice, list[i], err);
+    if (r < 0 || !station->dns)
+        return r;
+
+    struct discovery_lookup *lookup = NULL;
+    const uint64_t end_ns = mst_now_ns() + LOOKUP_NS;
+    r = discovery_lookup_new(station->dns, end_ns < deadline_ns ? end_ns : deadline_ns, &lookup, &why);
+    if (r == 0)
+        r = discovery_lookup_run(lookup, &why);
+    if (r < 0)
+        mst_log_warn("scan", "no hints from DNS: %s", why.text);
+    const uint32_t *found = lookup ? discovery_lookup_result(lookup, &count) : NULL;
+    for (r = 0; r == 0 && found && count > 0; found++, count--)
+        r = add_hint(gathered, choice, *found, err);
+    discovery_lookup_free(lookup);
+    return r;
+}
+
+/* What a greeting says of its host. */
+static void judge(const struct discovery_greeting *greeting, struct discovery_host *host,
+                  struct scan_finding *ret_finding)
+{
+    const char *note = "";
+    if (greeting->code == -ECANCELED) /* nothing is known of its port: it is not called silent */
+        note = "not asked: the time of --wait is over";
+    else if (greeting->connected)
+        host->port = DISCOVERY_PORT_OPEN;
+    else
+        host->port = greeting->code == -ECONNREFUSED ? DISCOVERY_PORT_CLOSED : DISCOVERY_PORT_SILENT;
+    if (greeting->code == 0) {
+        ret_finding->agent = true;
+        ret_finding->identity = greeting->who;
+        memcpy(host->slot, greeting->who.slot, sizeof host->slot);
+    } else if (greeting->reason != DISCOVERY_REASON_NONE) {
+        note = discovery_reason_text(greeting->reason);
+    } else if (greeting->connected) {
+        note = "accepts connections, and says nothing";
+    }
+    (void)snprintf(ret_finding->note, sizeof ret_finding->note, "%s", note);
+    if (host->rtt_ns == 0)
+        host->rtt_ns = greeting->connect_ns;
+}
+
+static int greet(const struct station *station, const struct agent_config *config, uint64_t deadline_ns,
+                 struct gathered *gathered, struct scan_result *result, struct mst_error *err)
+{
+    struct discovery_sweep_result *swept = &gathered->swept;
+    size_t asked = 0;
+    result->findings = calloc(swept->count + 1, sizeof *result->findings);
+    mst_cleanup(mst_freep) struct discovery_greeting *list = calloc(swept->count + 1, sizeof *list);
+    if (!list || !result->findings)
+        return mst_error_set(err, -ENOMEM, "scan: no memory");
+    for (size_t h = 0; h < swept->count; h++)
+        if (!swept->hosts[h].self)
+            list[asked++] = (struct discovery_greeting){.ipv4 = swept->hosts[h].ipv4, .port = config->port};
+    const int r = discovery_greet(&station->self, list, asked, deadline_ns, err);
+    const struct discovery_greeting *next = list;
+    for (size_t h = 0; r == 0 && h < swept->count; h++) {
+        if (swept->hosts[h].self)
+            continue;
+        judge(next, &swept->hosts[h], &result->findings[h]);
+        result->agents += next->code == 0;
+        result->unasked += next->code == -ECANCELED;
+        next++;
+    }
+    return r;
+}
+
+/* Hints that led to nobody are not shown: they are no hosts. */
+static void drop_absent(struct scan_result *result)
+{
+    struct discovery_sweep_result *swept = &result->swept;
+    size_t kept = 0;
+    for (size_t h = 0; h < swept->count; h++) {
+        const struct discovery_host *host = &swept->hosts[h];
+        const bool only_hint = !host->self && !host->has_mac && host->attempts == 0;
+        if (only_hint && host->port == DISCOVERY_PORT_SILENT)
+            continue;
+        result->findings[kept] = result->findings[h];
+        swept->hosts[kept++] = *host;
+    }
+    swept->count = kept;
+}
+
+static int scan_network(const struct station *station, const struct station_network *network,
+                        const struct agent_config *config, uint64_t deadline_ns, struct scan_result *result,
+                        struct mst_error *err)
+{
+    struct gathered gathered = {0};
+    result->choice = network->choice;
+    int r = 0;
+    if (station->hints) {
+        /* The file is the sweep. */
+        gathered.swept = (struct discovery_sweep_result){.method = DISCOVERY_METHOD_TCP, .complete = true};
+        r = add_hint(&gathered, &network->choice, network->choice.interface.ipv4, err);
+        for (size_t h = 0; r == 0 && h < station->hint_count; h++)
+            r = add_hint(&gathered, &network->choice, station->hints[h], err);
+    } else {
+        r = sweep(network, config, deadline_ns, &gathered, err);
+        if (r == 0)
+            r = gather_hints(station, &network->choice, deadline_ns, &gathered, err);
+    }
+    if (r == 0 && gathered.swept.count > 0)
+        qsort(gathered.swept.hosts, gathered.swept.count, sizeof *gathered.swept.hosts, compare_hosts);
+    if (r == 0)
+        r = greet(station, config, deadline_ns, &gathered, result, err);
+    result->swept = gathered.swept;
+    if (r == 0)
+        drop_absent(result);
+    return r;
+}
+
+static void result_release(struct scan_result *result)
+{
+    free(result->swept.hosts);
+    free(result->findings);
+    *result = (struct scan_result){0};
+}
+
+/* One network after another until agents of this cluster are found; else the first one's result stands. */
+static int scan_all(const struct station *station, const struct agent_config *config, uint64_t deadline_ns,
+                    struct scan_result *ret_result, struct mst_error *err)
+{
+    int r = 0;
+    for (size_t n = 0; r == 0 && n < station->network_count && ret_result->agents == 0; n++) {
+        struct scan_result result = {0};
+        r = scan_network(station, &station->networks[n], config, deadline_ns, &result, err);
+        if (n > 0)
+            mst_log_info("scan", "no agent of this cluster on %s: tried %s, %zu agents",
+                         ret_result->choice.interface.name, result.choice.reason, result.agents);
+        if (r == 0 && (n == 0 || result.agents > 0)) {
+            result_release(ret_result);
+            *ret_result = result;
+        } else {
+            result_release(&result);
+        }
+    }
+    return r;
+}
+
+static int write_xml(const struct agent_config *config, double start_s, const struct scan_result *result,
+                     struct mst_error *err)
+{
+    const struct discovery_report report = {
+        .program = "muster-agent scan",
+        .version = MUSTER_VERSION,
+        .start_s = start_s,
+        .end_s = mst_wall_s(),
+        .port = config->port,
+        .result = &result->swept,
+    };
+    return discovery_ips_xml_write(config->xml, &report, err);
 }
 
 static int scan(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
-    struct discovery_sweep *swept = NULL;
+    struct scan_result result = {0};
     const double start_s = mst_wall_s();
-    const uint64_t deadline_ns = mst_now_ns() + config->wait_ns;
-    int r = sweep(station, config, &swept, err);
-    if (r < 0)
-        return r;
-    const struct discovery_sweep_result *result = discovery_sweep_result(swept);
-    mst_cleanup(mst_freep) struct finding *findings = calloc(result->count + 1, sizeof *findings);
-    if (!findings)
-        r = mst_error_set(err, -ENOMEM, "scan: no memory");
-    for (size_t h = 0; r == 0 && h < result->count; h++)
-        if (!result->hosts[h].self)
-            greet(station, config->port, deadline_ns, &result->hosts[h], &findings[h]);
+    int r = scan_all(station, config, mst_now_ns() + config->wait_ns, &result, err);
     if (r == 0)
-        r = config->json ? print_json(result, findings, err) : print_table(result, findings, err);
-    if (r == 0 && config->xml) {
-        const struct discovery_report report = {
-            .program = "muster-agent scan",
-            .version = MUSTER_VERSION,
-            .start_s = start_s,
-            .end_s = mst_wall_s(),
-            .port = config->port,
-            .result = result,
-        };
-        r = discovery_ips_xml_write(config->xml, &report, err);
-    }
+        r = config->json ? scan_print_json(&result, err) : scan_print_table(&result, err);
+    if (r == 0 && config->xml)
+        r = write_xml(config, start_s, &result, err);
     if (r == 0)
-        (void)fprintf(stderr, "%s: %s sweep of %" PRIu32 " addresses, %" PRIu32 " answered, %.0f ms\n",
-                      station->choice.reason, discovery_method_text(result->method), result->addresses,
-                      result->answered, result->ms);
-    discovery_sweep_free(swept);
+        scan_print_summary(&result, station->hints != NULL);
+    if (r == 0 && (!result.swept.complete || result.unasked > 0))
+        r = mst_error_set(err, -ETIMEDOUT, "the time of --wait was over before all were asked");
+    result_release(&result);
     return r;
 }
 

@@ -11,8 +11,10 @@
 #include <sys/epoll.h>
 
 /* Whoever starts later sweeps too and says hello by itself, so a repeated sweep only mends lost packets. */
-#define SEARCH_PAUSE_FIRST_NS (250 * MST_NS_PER_MS)
-#define SEARCH_PAUSE_LAST_NS  (2000 * MST_NS_PER_MS)
+#define PAUSE_FIRST_NS (250 * MST_NS_PER_MS)
+#define PAUSE_LAST_NS  (2000 * MST_NS_PER_MS)
+#define LOOKUP_NS      (3000 * MST_NS_PER_MS)
+#define NEIGHBOURS_MAX 256 /* of one round */
 
 struct search {
     struct search_options options;
@@ -20,20 +22,27 @@ struct search {
     struct discovery_sweep *sweep; /* under way, or NULL */
     int sweep_fd;
     struct discovery_sweep *last; /* complete, or NULL: keeps its result alive */
+    struct discovery_sweep_result told;
+    struct discovery_lookup *lookup; /* under way, or NULL */
+    int lookup_fd;
     uint64_t next_ns, pause_ns;
     uint32_t rounds;
 };
 
-static void host_found(void *context, const struct discovery_host *host)
+static void learn(struct search *search, uint32_t ipv4)
 {
-    struct search *search = context;
     struct mst_error err = MST_ERROR_INIT;
-    if (mesh_learn(search->options.mesh, host->ipv4, search->options.port, &err) < 0)
+    if (mesh_learn(search->options.mesh, ipv4, search->options.port, &err) < 0)
         mst_log_warn("search", "host left out: %s", err.text);
 }
 
-/* The descriptor only ends the wait: search_tick() does the work in every turn of the loop. */
-static void sweep_ready(void *context, uint32_t events)
+static void host_found(void *context, const struct discovery_host *host)
+{
+    learn(context, host->ipv4);
+}
+
+/* The descriptors only end the wait: search_tick() does the work in every turn of the loop. */
+static void something_ready(void *context, uint32_t events)
 {
     (void)context;
     (void)events;
@@ -46,25 +55,36 @@ int search_new(const struct search_options *options, struct search **ret_search,
         return mst_error_set(err, -ENOMEM, "search the subnet: no memory");
     search->options = *options;
     search->sweep_fd = -1;
+    search->lookup_fd = -1;
     search->wanted = true;
-    search->pause_ns = SEARCH_PAUSE_FIRST_NS;
+    search->pause_ns = PAUSE_FIRST_NS;
     *ret_search = search;
     return 0;
 }
 
-static void stop_watching(struct search *search)
+static void end_sweep(struct search *search)
 {
     loop_remove(search->options.loop, search->sweep_fd);
     search->sweep_fd = -1;
+}
+
+static void end_lookup(struct search *search)
+{
+    loop_remove(search->options.loop, search->lookup_fd);
+    search->lookup_fd = -1;
+    discovery_lookup_free(search->lookup);
+    search->lookup = NULL;
 }
 
 void search_free(struct search *search)
 {
     if (!search)
         return;
-    stop_watching(search);
+    end_lookup(search);
+    end_sweep(search);
     discovery_sweep_free(search->sweep);
     discovery_sweep_free(search->last);
+    free(search->told.hosts);
     free(search);
 }
 
@@ -73,7 +93,79 @@ void search_set_wanted(struct search *search, bool wanted)
     search->wanted = wanted;
 }
 
-static int start(struct search *search, struct mst_error *err)
+uint32_t search_rounds(const struct search *search)
+{
+    return search->rounds;
+}
+
+/* ---- hints ---- */
+
+/* Nothing is sent beyond what is attached, whoever names it; the subnet may have been cut for the sweep. */
+static bool is_within(const struct search *search, uint32_t ipv4)
+{
+    return mst_cidr_contains(discovery_own_subnet(&search->options.choice.interface), ipv4);
+}
+
+static void learn_hint(struct search *search, uint32_t ipv4)
+{
+    if (is_within(search, ipv4))
+        learn(search, ipv4);
+}
+
+static void learn_neighbours(struct search *search)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    uint32_t list[NEIGHBOURS_MAX];
+    size_t count = 0;
+    struct discovery_choice whole = search->options.choice;
+    whole.subnet = discovery_own_subnet(&whole.interface);
+    if (discovery_neighbours(&whole, list, NEIGHBOURS_MAX, &count, &err) < 0)
+        mst_log_debug("search", "no hints from the neighbour cache: %s", err.text);
+    for (size_t i = 0; i < count; i++)
+        learn(search, list[i]);
+}
+
+static void start_lookup(struct search *search, uint64_t now_ns)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    int r = discovery_lookup_new(search->options.dns, now_ns + LOOKUP_NS, &search->lookup, &err);
+    if (r == 0) {
+        search->lookup_fd = discovery_lookup_fd(search->lookup);
+        r = loop_add(search->options.loop, search->lookup_fd, EPOLLIN, something_ready, search, &err);
+    }
+    if (r < 0) {
+        mst_log_debug("search", "%s", err.text);
+        end_lookup(search);
+    }
+}
+
+static void tick_lookup(struct search *search)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    size_t count;
+    const int r = discovery_lookup_process(search->lookup, &err);
+    if (r == 0)
+        return;
+    if (r < 0)
+        mst_log_debug("search", "no hints from DNS: %s", err.text);
+    const uint32_t *list = discovery_lookup_result(search->lookup, &count);
+    for (size_t i = 0; i < count; i++)
+        learn_hint(search, list[i]);
+    end_lookup(search);
+}
+
+static void take_hints(struct search *search, uint64_t now_ns)
+{
+    for (size_t h = 0; search->rounds == 0 && h < search->options.hint_count; h++)
+        learn_hint(search, search->options.hints[h]);
+    learn_neighbours(search);
+    if (search->options.dns && !search->lookup)
+        start_lookup(search, now_ns);
+}
+
+/* ---- sweeps ---- */
+
+static int start(struct search *search, uint64_t now_ns, struct mst_error *err)
 {
     const struct discovery_sweep_options options = {
         .choice = search->options.choice,
@@ -81,12 +173,13 @@ static int start(struct search *search, struct mst_error *err)
         .on_host = host_found,
         .context = search,
     };
+    take_hints(search, now_ns);
     int r = search->options.arp ? discovery_arp_sweep_new(search->options.arp, &options, &search->sweep, err)
                                 : discovery_tcp_sweep_new(&options, &search->sweep, err);
     if (r < 0)
         return r;
     search->sweep_fd = discovery_sweep_fd(search->sweep);
-    return loop_add(search->options.loop, search->sweep_fd, EPOLLIN, sweep_ready, search, err);
+    return loop_add(search->options.loop, search->sweep_fd, EPOLLIN, something_ready, search, err);
 }
 
 static void report(struct search *search)
@@ -106,29 +199,33 @@ static void report(struct search *search)
 static void finish(struct search *search, uint64_t now_ns)
 {
     search->rounds++;
-    if (search->rounds == 1)
+    if (search->rounds == 1 && search->options.events)
         report(search);
-    stop_watching(search);
+    end_sweep(search);
     discovery_sweep_free(search->last);
     search->last = search->sweep;
     search->sweep = NULL;
     search->next_ns = now_ns + search->pause_ns;
-    search->pause_ns =
-        2 * search->pause_ns < SEARCH_PAUSE_LAST_NS ? 2 * search->pause_ns : SEARCH_PAUSE_LAST_NS;
+    search->pause_ns = 2 * search->pause_ns < PAUSE_LAST_NS ? 2 * search->pause_ns : PAUSE_LAST_NS;
 }
 
 uint64_t search_deadline_ns(const struct search *search)
 {
+    uint64_t deadline_ns = search->wanted ? search->next_ns : UINT64_MAX;
     if (search->sweep)
-        return discovery_sweep_wake_ns(search->sweep);
-    return search->wanted ? search->next_ns : UINT64_MAX;
+        deadline_ns = discovery_sweep_wake_ns(search->sweep);
+    if (search->lookup && discovery_lookup_wake_ns(search->lookup) < deadline_ns)
+        deadline_ns = discovery_lookup_wake_ns(search->lookup);
+    return deadline_ns;
 }
 
 int search_tick(struct search *search, uint64_t now_ns, struct mst_error *err)
 {
     int r = 0;
     if (!search->sweep && search->wanted && now_ns >= search->next_ns)
-        r = start(search, err);
+        r = start(search, now_ns, err);
+    if (r == 0 && search->lookup)
+        tick_lookup(search);
     if (r < 0 || !search->sweep)
         return r;
     r = discovery_sweep_process(search->sweep, err);
@@ -137,10 +234,24 @@ int search_tick(struct search *search, uint64_t now_ns, struct mst_error *err)
     return r < 0 ? r : 0;
 }
 
+/* ---- what was found ---- */
+
 static void name_host(struct discovery_host *host, const char *slot)
 {
     (void)snprintf(host->slot, sizeof host->slot, "%s", slot);
     host->port = DISCOVERY_PORT_OPEN;
+}
+
+static int compare_hosts(const void *left, const void *right)
+{
+    const struct discovery_host *a = left, *b = right;
+    return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
+}
+
+static struct discovery_host *find(const struct discovery_sweep_result *result, uint32_t ipv4)
+{
+    const struct discovery_host key = {.ipv4 = ipv4};
+    return bsearch(&key, result->hosts, result->count, sizeof key, compare_hosts);
 }
 
 const struct discovery_sweep_result *search_result(struct search *search, const char *self_slot,
@@ -148,14 +259,29 @@ const struct discovery_sweep_result *search_result(struct search *search, const 
 {
     if (!search->last)
         return NULL;
-    const struct discovery_sweep_result *result = discovery_sweep_result(search->last);
-    for (size_t h = 0; h < result->count; h++) {
-        struct discovery_host *host = &result->hosts[h];
-        if (host->self)
-            name_host(host, self_slot);
-        for (size_t w = 0; w < workers->count; w++)
-            if (workers->items[w].ipv4 == host->ipv4)
-                name_host(host, workers->items[w].slot);
+    const struct discovery_sweep_result *swept = discovery_sweep_result(search->last);
+    struct discovery_host *hosts = calloc(swept->count + workers->count + 1, sizeof *hosts);
+    if (!hosts)
+        return NULL;
+    memcpy(hosts, swept->hosts, swept->count * sizeof *hosts);
+    free(search->told.hosts);
+    search->told = *swept;
+    search->told.hosts = hosts;
+    for (size_t h = 0; h < swept->count; h++)
+        if (hosts[h].self && hosts[h].ipv4 == search->options.choice.interface.ipv4)
+            name_host(&hosts[h], self_slot);
+    size_t count = swept->count;
+    for (size_t w = 0; w < workers->count; w++) { /* in the order of their addresses */
+        struct discovery_host *host = find(&search->told, workers->items[w].ipv4);
+        if (!host && count > swept->count && hosts[count - 1].ipv4 == workers->items[w].ipv4)
+            host = &hosts[count - 1];
+        if (!host) {
+            host = &hosts[count++];
+            host->ipv4 = workers->items[w].ipv4;
+        }
+        name_host(host, workers->items[w].slot);
     }
-    return result;
+    search->told.count = count;
+    qsort(hosts, count, sizeof *hosts, compare_hosts);
+    return &search->told;
 }

@@ -7,6 +7,7 @@
 #include "privileges.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,7 +42,17 @@ static void raise_limit(void)
 
 int station_exit_status(int code)
 {
-    return code == -ENOMEM || code == -EPERM ? MST_EXIT_FAILED : MST_EXIT_USAGE;
+    switch (code) {
+    case -ENOMEM:
+    case -EPERM:
+        return MST_EXIT_FAILED;
+    case -ETIMEDOUT:
+        return MST_EXIT_TIMEOUT;
+    case -ECANCELED:
+        return MST_EXIT_TERMINATED;
+    default:
+        return MST_EXIT_USAGE;
+    }
 }
 
 static int drop_root(const struct agent_config *config, struct mst_error *err)
@@ -58,12 +69,36 @@ int station_open_alone(struct station *station, const struct agent_config *confi
     return r < 0 ? r : mst_event_sink_init(&station->events, STDOUT_FILENO, station->slot, err);
 }
 
+/* What is wished of the network. */
+struct wishes {
+    struct discovery_filter filter;
+    const char *dns, *old_key_file, *from_xml; /* NULL: not given */
+};
+
+static const char *wish(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && *text ? text : NULL;
+}
+
+static int read_wishes(struct wishes *ret_wishes, struct mst_error *err)
+{
+    const char *interface = wish("MUSTER_INTERFACE");
+    *ret_wishes = (struct wishes){.dns = wish("MUSTER_DNS"),
+                                  .old_key_file = wish("MUSTER_OLD_KEY_FILE"),
+                                  .from_xml = wish("MUSTER_FROM_XML")};
+    const int r = interface ? discovery_filter_parse(interface, &ret_wishes->filter, err) : 0;
+    return r < 0 ? mst_error_wrap(err, r, "environment variable MUSTER_INTERFACE") : 0;
+}
+
 /* With --peers the agent is where one of the given addresses is. */
 static int choose_by_peers(const struct agent_config *config, struct discovery_choice *ret_choice,
                            struct mst_error *err)
 {
-    struct discovery_interface list[DISCOVERY_INTERFACES_MAX];
-    size_t count;
+    mst_cleanup(mst_freep) struct discovery_interface *list = calloc(DISCOVERY_INTERFACES_MAX, sizeof *list);
+    size_t count = 0;
+    if (!list)
+        return mst_error_set(err, -ENOMEM, "list this machine's interfaces: no memory");
     int r = discovery_interfaces_list(list, DISCOVERY_INTERFACES_MAX, &count, err);
     if (r < 0)
         return r;
@@ -72,9 +107,8 @@ static int choose_by_peers(const struct agent_config *config, struct discovery_c
             const struct config_address *peer = &config->peers[p];
             if (list[i].ipv4 != peer->ipv4 || (peer->port != 0 && peer->port != config->port))
                 continue;
-            const uint32_t mask = list[i].prefix > 0 ? UINT32_MAX << (32 - list[i].prefix) : 0;
             ret_choice->interface = list[i];
-            ret_choice->subnet = (struct mst_cidr){list[i].ipv4 & mask, list[i].prefix};
+            ret_choice->subnet = discovery_own_subnet(&list[i]);
             (void)snprintf(ret_choice->reason, sizeof ret_choice->reason,
                            "%s: its address is among the peers", list[i].name);
             return 0;
@@ -85,27 +119,81 @@ static int choose_by_peers(const struct agent_config *config, struct discovery_c
                          config->peer_count, (unsigned)config->port);
 }
 
-static int open_capture(struct station *station, struct mst_error *err)
+static int list_networks(struct station *station, const struct agent_config *config,
+                         const struct wishes *wishes, struct mst_error *err)
 {
-    const int r = discovery_arp_open(&station->choice.interface, &station->arp, err);
-    if (r != -EPERM)
+    struct discovery_choice choices[DISCOVERY_CHOICES_MAX];
+    size_t count = 1;
+    const int r =
+        config->peer_count > 0
+            ? choose_by_peers(config, &choices[0], err)
+            : discovery_interfaces_find(config->has_subnet ? &config->subnet : NULL, &wishes->filter, choices,
+                                        DISCOVERY_CHOICES_MAX, &count, err);
+    if (r < 0)
         return r;
-    mst_log_info("station", "no right to capture packets (CAP_NET_RAW): searching by TCP instead");
-    station->arp = NULL;
+    station->networks = calloc(count, sizeof *station->networks);
+    if (!station->networks)
+        return mst_error_set(err, -ENOMEM, "list this machine's networks: no memory");
+    for (size_t n = 0; n < count; n++)
+        station->networks[n].choice = choices[n];
+    station->network_count = count;
     return 0;
 }
 
-static int read_key(struct station *station, const struct agent_config *config, struct mst_error *err)
+/* As root, where it is; later nobody can. */
+static int open_captures(struct station *station, struct mst_error *err)
+{
+    for (size_t n = 0; n < station->network_count; n++) {
+        struct station_network *network = &station->networks[n];
+        int r = discovery_arp_open(&network->choice.interface, &network->arp, err);
+        if (r == -EPERM && n == 0)
+            mst_log_info("station", "no right to capture packets (CAP_NET_RAW): searching by TCP instead");
+        /* On a link without ARP, workers are found by TCP as well. */
+        if (r < 0 && r != -EPERM && r != -EINVAL)
+            return r;
+        if (r < 0 && discovery_choice_narrow(&network->choice, DISCOVERY_TCP_MIN_PREFIX))
+            mst_log_warn("station",
+                         "%s: a larger subnet is not searched by TCP; others are found by hints (option "
+                         "'--dns'), or when they search",
+                         network->choice.reason);
+    }
+    return 0;
+}
+
+static int read_keys(struct station *station, const struct agent_config *config, const struct wishes *wishes,
+                     struct mst_error *err)
 {
     station->self.key_count = 1;
     if (config->insecure)
         return 0; /* an empty key */
-    const int r = discovery_key_read(config->key_file, &station->self.keys[0], err);
+    const int r = discovery_keys_read(&station->self, config->key_file, wishes->old_key_file, err);
     if (r == -EACCES)
         return mst_error_wrap(err, r, "shared key, read as uid %u (see options '--key-file' and '--user')",
                               (unsigned)geteuid());
     return r < 0 ? mst_error_wrap(err, r, "shared key (option '--key-file', or '--insecure' to run without)")
                  : 0;
+}
+
+/* Addresses from a file of nmap's, whatever it says of them. */
+static int read_hints(struct station *station, const struct agent_config *config, const struct wishes *wishes,
+                      struct mst_error *err)
+{
+    mst_cleanup(mst_freep) struct discovery_host *hosts = NULL;
+    size_t count = 0;
+    if (!wishes->from_xml)
+        return 0;
+    const int r = discovery_ips_xml_read(wishes->from_xml, config->port, &hosts, &count, err);
+    if (r < 0)
+        return mst_error_wrap(err, r, "hosts to begin with");
+    if (count > STATION_HINTS_MAX)
+        count = STATION_HINTS_MAX;
+    station->hints = calloc(count + 1, sizeof *station->hints);
+    if (!station->hints)
+        return mst_error_set(err, -ENOMEM, "hosts to begin with: no memory");
+    for (size_t h = 0; h < count; h++)
+        station->hints[h] = hosts[h].ipv4;
+    station->hint_count = count;
+    return 0;
 }
 
 static int identify(struct station *station, const struct agent_config *config, enum discovery_role role,
@@ -120,8 +208,45 @@ static int identify(struct station *station, const struct agent_config *config, 
     self->role = role;
     self->ipv4 = station->choice.interface.ipv4;
     self->port = config->port;
+    self->features = DISCOVERY_FEATURE_TELLS;
     const int r = mst_random(self->incarnation, sizeof self->incarnation, err);
     return r < 0 ? r : discovery_identity_check(self, err);
+}
+
+static void release(struct station *station)
+{
+    for (size_t n = 0; n < station->network_count; n++)
+        discovery_arp_free(station->networks[n].arp);
+    free(station->networks);
+    free(station->hints);
+    mst_forget(&station->self, sizeof station->self);
+    *station = (struct station){.events = station->events};
+}
+
+static int open_all(struct station *station, const struct agent_config *config, enum discovery_role role,
+                    enum station_needs needs, struct mst_error *err)
+{
+    struct wishes wishes;
+    int r = choose_slot(station, config, err);
+    if (r == 0)
+        r = read_wishes(&wishes, err);
+    if (r == 0)
+        r = list_networks(station, config, &wishes, err);
+    if (r == 0 && needs == STATION_SWEEPS && config->peer_count == 0)
+        r = open_captures(station, err);
+    if (r == 0)
+        r = drop_root(config, err);
+    if (r == 0)
+        r = read_keys(station, config, &wishes, err);
+    if (r == 0)
+        r = read_hints(station, config, &wishes, err);
+    if (r < 0)
+        return r;
+    station->dns = wishes.dns;
+    station->workers = config->workers;
+    station->choice = station->networks[0].choice;
+    station->arp = station->networks[0].arp;
+    return identify(station, config, role, err);
 }
 
 int station_open(struct station *station, const struct agent_config *config, enum discovery_role role,
@@ -129,32 +254,16 @@ int station_open(struct station *station, const struct agent_config *config, enu
 {
     *station = (struct station){.events.fd = -1};
     raise_limit();
-    int r = choose_slot(station, config, err);
-    if (r == 0 && config->peer_count > 0)
-        r = choose_by_peers(config, &station->choice, err);
-    else if (r == 0)
-        r = discovery_interface_find(config->has_subnet ? &config->subnet : NULL, &station->choice, err);
-    if (r == 0 && needs == STATION_SWEEPS && config->peer_count == 0)
-        r = open_capture(station, err);
-    if (r == 0)
-        r = drop_root(config, err);
-    if (r == 0)
-        r = read_key(station, config, err);
-    if (r == 0)
-        r = identify(station, config, role, err);
+    int r = open_all(station, config, role, needs, err);
     if (r == 0)
         r = mst_event_sink_init(&station->events, STDOUT_FILENO, station->slot, err);
-    if (r < 0) {
-        discovery_arp_free(station->arp);
-        mst_forget(&station->self, sizeof station->self);
-    }
+    if (r < 0)
+        release(station);
     return r;
 }
 
 void station_close(struct station *station)
 {
-    discovery_arp_free(station->arp);
-    station->arp = NULL;
+    release(station);
     mst_event_sink_release(&station->events);
-    mst_forget(&station->self, sizeof station->self);
 }

@@ -4,6 +4,9 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 /* Ports nobody else's test uses: the names are those of this network namespace. */
@@ -83,6 +86,46 @@ static void nobody_and_somebody_frozen_are_not_well(void **state)
     loop_free(loop);
 }
 
+/* With no descriptor left, nobody can be accepted: the loop must not turn at full speed, and whoever waits is
+ * answered once there is one. */
+static void a_shortage_of_descriptors_is_waited_out(void **state)
+{
+    (void)state;
+    struct loop *loop = NULL;
+    struct health *health = NULL;
+    size_t questions = 0;
+    struct rlimit before, none;
+    const uint16_t port = PORT;
+    assert_int_equal(loop_new(&loop, NULL), 0);
+    assert_int_equal(health_new(loop, port, describe, &questions, &health, NULL), 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "muster-agent/%u", port);
+    mst_cleanup(mst_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address,
+                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)),
+                     0);
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    size_t turns = 0;
+    for (const uint64_t until_ns = mst_now_ns() + 400 * MST_NS_PER_MS; mst_now_ns() < until_ns; turns++)
+        assert_int_equal(loop_run_once(loop, until_ns, NULL), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(turns < 10);
+    assert_int_equal(questions, 0);
+    const uint64_t deadline_ns = mst_now_ns() + 5 * MST_NS_PER_S;
+    char text[HEALTH_TEXT_BYTES];
+    ssize_t got = -1;
+    while ((got = recv(fd, text, sizeof text, 0)) < 0 && mst_now_ns() < deadline_ns)
+        assert_int_equal(loop_run_once(loop, mst_now_ns() + 50 * MST_NS_PER_MS, NULL), 0);
+    assert_true(got > 0);
+    assert_int_equal(questions, 1);
+    health_free(health);
+    loop_free(loop);
+}
+
 static void another_user_gets_no_answer(void **state)
 {
     (void)state;
@@ -121,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_question_gets_the_state_of_its_time),
         cmocka_unit_test(nobody_and_somebody_frozen_are_not_well),
+        cmocka_unit_test(a_shortage_of_descriptors_is_waited_out),
         cmocka_unit_test(another_user_gets_no_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,11 +29,11 @@ wait_for 5 "$work/collector.out" listening
 
 scan=(scan --subnet 10.99.0.0/24 --user none --key-file "$work/key")
 inside 5 "$MUSTER_AGENT" "${scan[@]}" --xml "$work/scan.xml" >"$work/table" 2>"$work/scan.err" || fail "scan failed: $(cat "$work/scan.err")"
-grep -qE '^10\.99\.0\.1 .*open +worker +w1 ' "$work/table" || fail "w1 is not a worker in: $(cat "$work/table")"
-grep -qE '^10\.99\.0\.2 .*open +worker +w2 ' "$work/table" || fail "w2 is not a worker in: $(cat "$work/table")"
-grep -qE '^10\.99\.0\.3 .*open +collector +collector ' "$work/table" || fail "the collector is missing in: $(cat "$work/table")"
+grep -qE '^10\.99\.0\.1 +[0-9a-f:]{17} +open +[0-9.]+ +w1 +worker ' "$work/table" || fail "w1 is not a worker in: $(cat "$work/table")"
+grep -qE '^10\.99\.0\.2 +[0-9a-f:]{17} +open +[0-9.]+ +w2 +worker ' "$work/table" || fail "w2 is not a worker in: $(cat "$work/table")"
+grep -qE '^10\.99\.0\.3 +[0-9a-f:]{17} +open +[0-9.]+ +collector +collector ' "$work/table" || fail "the collector is missing in: $(cat "$work/table")"
 grep -E '^10\.99\.0\.4 ' "$work/table" | grep -q worker && fail "a foreign listener is a worker in: $(cat "$work/table")"
-grep -qE '^10\.99\.0\.4 .*open ' "$work/table" || fail "the foreign listener is missing in: $(cat "$work/table")"
+grep -qE '^10\.99\.0\.4 .*open .*it is no muster agent' "$work/table" || fail "the foreign listener is missing in: $(cat "$work/table")"
 grep -qE '^10\.99\.0\.5 .*self' "$work/table" || fail "the scanner itself is missing in: $(cat "$work/table")"
 [ "$(grep -c '<host' "$work/scan.xml")" -ge 5 ] || fail "the XML lacks hosts: $(cat "$work/scan.xml")"
 python3 -c 'import sys, xml.etree.ElementTree as e; r = e.parse(sys.argv[1]).getroot(); assert r.tag == "nmaprun", r.tag' "$work/scan.xml" ||

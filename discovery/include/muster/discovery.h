@@ -120,6 +120,7 @@ int discovery_lookup_fd(const struct discovery_lookup *lookup);
 uint64_t discovery_lookup_wake_ns(const struct discovery_lookup *lookup);
 /* 0: go on; 1: finished; -ENOENT for an unknown name, -ETIMEDOUT, or another negative errno. */
 int discovery_lookup_process(struct discovery_lookup *lookup, struct mst_error *err);
+int discovery_lookup_run(struct discovery_lookup *lookup, struct mst_error *err); /* blocks until finished */
 /* Each address once; borrowed. */
 const uint32_t *discovery_lookup_result(const struct discovery_lookup *lookup, size_t *ret_count);
 void discovery_lookup_free(struct discovery_lookup *lookup); /* at any time; NULL is fine */
