@@ -45,6 +45,11 @@ all_end() {
     done
 }
 
+# kill_all I [SIGNAL]: everything in namespace I, as if its container were killed; some of it may just have ended
+kill_all() {
+    ip netns pids "$prefix-$1" | xargs -r kill "-${2:-KILL}" 2>/dev/null || true
+}
+
 # says FILE TEXT...: each of the texts is a line of the file
 says() {
     local file=$1 text

@@ -26,7 +26,7 @@ for i in 1 2 3; do
     wait_for 40 "$work/w$i.out" "as $((i - 1)) of 3"
 done
 # As if its container were killed: at once, with everything in it.
-ip netns pids "$prefix-2" | xargs kill -KILL
+kill_all 2
 finish "${workers[1]}" 10
 
 case $mode in

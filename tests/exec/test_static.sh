@@ -72,10 +72,10 @@ waiting=$last_pid
 wait_for 20 "$work/w3.err" '"event":"start".*"workers":2'
 inside 1 "$MUSTER_LAUNCH" scan --subnet 10.99.0.0/24 --key-file "$work/key" --user none >"$work/scan.txt" 2>/dev/null ||
     fail "scan failed"
-grep -q "10.99.0.3.*worker.*w3" "$work/scan.txt" || fail "scan did not find the worker: $(cat "$work/scan.txt")"
+grep "^10.99.0.3 " "$work/scan.txt" | grep -w w3 | grep -qw worker || fail "scan did not find the worker: $(cat "$work/scan.txt")"
 inside 3 "$MUSTER_LAUNCH" health | grep -q '"state":"forming"' || fail "health does not tell the state"
 inside 1 "$MUSTER_LAUNCH" health 2>/dev/null && fail "health said well where no agent is"
 inside 1 "$MUSTER_LAUNCH" scan --help | grep -q "ips.xml is muster-agent's" || fail "--help does not tell of ips.xml"
-ip netns pids "$prefix-3" | xargs kill -TERM # unshare itself does not pass it on
+kill_all 3 TERM # unshare itself does not pass it on
 must_end "$waiting" 10 143 "a worker that was told to go"
 echo "ran with nothing but itself, $(stat -c %s "$MUSTER_LAUNCH") bytes"

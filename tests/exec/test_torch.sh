@@ -30,7 +30,7 @@ done
 for i in 1 2 3; do
     wait_for 60 "$work/w$i.out" "rank $((i - 1)) begins"
 done
-ip netns pids "$prefix-3" | xargs kill -KILL
+kill_all 3
 finish "${workers[2]}" 10
 exec_worker 3 --workers 3 --framework torch -- "${program[@]}"
 workers[2]=$last_pid
