@@ -15,6 +15,8 @@ static float value_at(uint32_t shard, uint32_t round, size_t i)
 {
     const size_t mixed = (shard * 13 + round * 5 + i * 7) % 97;
 
+    if (i % 101 == 3)
+        return -0.0f; /* of all shards: the sum is 0, for it begins with one */
     if (mixed < 3)
         return mixed == 1 ? 0.0f : -0.0f;
     return (i % 3 == 0 ? 1e7f : -1.0f) / (float)(1 + mixed);
@@ -247,6 +249,50 @@ static void the_plain_sum_takes_one_vector_of_each_worker(void **state)
     }
 }
 
+/* Give part 0 of one worker over a segment, and let both go on until they can do no more without a new slice.
+ */
+static void give_segment(struct worker *workers, uint32_t rank, size_t offset, size_t count)
+{
+    for (size_t i = offset; i < offset + count; i++)
+        workers[rank].parts[0][i] = value_at(rank, 0, i);
+    for (int turn = 0; turn < 50; turn++) {
+        for (uint32_t r = 0; r < 2; r++) {
+            const bool gives = turn == 0 && r == rank;
+            assert_int_equal(
+                exchange_ready(workers[r].exchange, 0, gives ? offset : 0, gives ? count : 0, NULL), 0);
+        }
+    }
+}
+
+/* Of two segments that rank 0 owns, its own part of the first is not final yet, so that rank 1's waits. When
+ * the second becomes final, the one that waits must not be taken for that. */
+static void a_part_that_waits_is_not_taken_for_another_segments(void **state)
+{
+    (void)state;
+    enum { SEGMENT = SEGMENT_FLOATS / 2 + 1, COUNT = 4 * SEGMENT };
+    struct meshes_sockets sockets;
+    struct worker workers[2];
+
+    meshes_connect(&sockets, 2, RINGS_SOCKET_PAIRS);
+    fill_workers(workers, &sockets, 2, 2, COUNT);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        const struct trainer_sum sum = {
+            .parts = workers[rank].parts, .part_count = 1, .shards = 2, .count = COUNT};
+        assert_int_equal(exchange_begin(workers[rank].exchange, &sum, NULL), 0);
+    }
+    give_segment(workers, 1, 3 * SEGMENT, SEGMENT); /* rank 0's first segment: the last place is segment 0 */
+    give_segment(workers, 0, SEGMENT, SEGMENT);     /* its second */
+    give_segment(workers, 1, 0, 3 * SEGMENT);
+    give_segment(workers, 0, 2 * SEGMENT, 2 * SEGMENT);
+    give_segment(workers, 0, 0, SEGMENT);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        assert_int_equal(exchange_finish(workers[rank].exchange, &workers[rank].stats, NULL), 0);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(same_bits(workers[rank].parts[0][i], sum_at(2, 0, i)));
+    }
+    release_workers(workers, 2);
+}
+
 static void each_worker_sends_its_share_and_no_more(void **state)
 {
     (void)state;
@@ -389,6 +435,28 @@ static void a_frozen_peer_is_named_after_the_time_out(void **state)
     send_frame(&lonely, 1, &frame, 1);
     assert_int_equal(sum_lonely(&lonely), -ETIMEDOUT);
     assert_non_null(strstr(lonely.err.text, "rank 1, 2 in 100 ms (step 9)"));
+    tear_down_lonely(&lonely);
+}
+
+static void patience_comes_on_top_of_the_time_out(void **state)
+{
+    (void)state;
+    struct lonely lonely;
+    float *parts[] = {lonely.values};
+    const struct trainer_sum sum = {.step = 9,
+                                    .parts = parts,
+                                    .part_count = 1,
+                                    .shards = LONELY_WORLD,
+                                    .count = LONELY_COUNT,
+                                    .patience_ms = 200};
+    struct trainer_exchange_stats stats;
+
+    set_up_lonely(&lonely, 1, -1);
+    const uint64_t start_ns = mst_now_ns();
+    assert_int_equal(exchange_begin(lonely.exchange, &sum, NULL), 0);
+    assert_int_equal(exchange_finish(lonely.exchange, &stats, &lonely.err), -ETIMEDOUT);
+    assert_non_null(strstr(lonely.err.text, "in 201 ms"));
+    assert_true(mst_ms_since(start_ns) >= 200); /* at least: poll(2) does not return early */
     tear_down_lonely(&lonely);
 }
 
@@ -557,10 +625,12 @@ int main(void)
         cmocka_unit_test(a_vector_of_many_segments_is_summed_in_slices),
         cmocka_unit_test(sixty_four_workers_sum),
         cmocka_unit_test(the_plain_sum_takes_one_vector_of_each_worker),
+        cmocka_unit_test(a_part_that_waits_is_not_taken_for_another_segments),
         cmocka_unit_test(each_worker_sends_its_share_and_no_more),
         cmocka_unit_test(a_peer_that_closed_is_named_at_once),
         cmocka_unit_test(a_peer_that_is_cut_off_within_a_frame_is_named),
         cmocka_unit_test(a_frozen_peer_is_named_after_the_time_out),
+        cmocka_unit_test(patience_comes_on_top_of_the_time_out),
         cmocka_unit_test(a_cancelled_sum_ends_at_once),
         cmocka_unit_test(frames_of_an_older_view_are_dropped),
         cmocka_unit_test(wrong_frames_are_errors_that_name_the_sender),

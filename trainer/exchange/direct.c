@@ -90,7 +90,8 @@ static float *arrived_from(const struct direct *direct, uint32_t rank)
 
 /* ---- adding up ----------------------------------------------------------------------------------------- */
 
-/* Where shard `shard` of our segment `index` is by now: NULL when it is not here or not final. */
+/* Where shard `shard`, the next in the order, of our segment `index` is by now: NULL when it is not here or
+ * not final. */
 static const float *find_part(struct direct *direct, uint32_t shard, size_t index)
 {
     const uint32_t rank = shard % direct->base.world;
@@ -101,8 +102,10 @@ static const float *find_part(struct direct *direct, uint32_t shard, size_t inde
     if (rank == direct->base.rank)
         return *pending_of(direct, part, segment.number) == 0 ? direct->base.sum.parts[part] + segment.offset
                                                               : NULL;
-    return peer->held && peer->take.part == part && peer->take.index == index ? arrived_from(direct, rank)
-                                                                              : NULL;
+    if (!peer->held || peer->take.index != index)
+        return NULL;
+    assert(peer->take.part == part); /* a worker's parts of a segment come in the order of its shards */
+    return arrived_from(direct, rank);
 }
 
 static void advance(struct cursor *cursor, size_t segments)
