@@ -145,7 +145,7 @@ static void write_host(struct ips_writer *writer, const struct discovery_host *h
 
 static void write_head(struct ips_writer *writer, const struct discovery_report *report)
 {
-    ips_text(writer, "scanner", "muster-agent");
+    ips_text(writer, "scanner", "nmap"); /* the only one that nmap's DTD knows; `args` says who it was */
     ips_text(writer, "args", report->program);
     ips_time(writer, "start", "startstr", report->start_s);
     ips_text(writer, "version", report->version);
@@ -156,6 +156,11 @@ static void write_head(struct ips_writer *writer, const struct discovery_report 
     ips_text(writer, "numservices", "1");
     ips_count(writer, "services", report->port);
     ips_close(writer);
+    for (int quiet = 0; quiet < 2; quiet++) {
+        ips_open(writer, quiet ? "debugging" : "verbose");
+        ips_count(writer, "level", 0);
+        ips_close(writer);
+    }
 }
 
 static void write_tail(struct ips_writer *writer, const struct discovery_report *report)

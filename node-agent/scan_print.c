@@ -123,11 +123,13 @@ int scan_print_json(const struct scan_result *result, struct mst_error *err)
 void scan_print_summary(const struct scan_result *result, bool from_file)
 {
     const struct discovery_sweep_result *swept = &result->swept;
+    const char *plural = result->agents == 1 ? "" : "s";
     if (from_file)
-        (void)fprintf(stderr, "%s: hosts of the file, %zu agents\n", result->choice.reason, result->agents);
+        (void)fprintf(stderr, "%s: hosts of the file, %zu agent%s\n", result->choice.reason, result->agents,
+                      plural);
     else
         (void)fprintf(stderr,
-                      "%s: %s sweep of %" PRIu32 " addresses, %" PRIu32 " answered, %zu agents, %.0f ms\n",
+                      "%s: %s sweep of %" PRIu32 " addresses, %" PRIu32 " answered, %zu agent%s, %.0f ms\n",
                       result->choice.reason, discovery_method_text(swept->method), swept->addresses,
-                      swept->answered, result->agents, swept->ms);
+                      swept->answered, result->agents, plural, swept->ms);
 }

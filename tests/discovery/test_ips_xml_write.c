@@ -4,6 +4,8 @@
 #include "muster/file.h"
 #include "muster/sweep.h"
 
+#include <libxml/parser.h>
+#include <libxml/valid.h>
 #include <unistd.h>
 
 static struct discovery_host hosts[] = {
@@ -71,6 +73,8 @@ static void the_words_are_nmaps(void **state)
     (void)state;
     static const char *const pieces[] = {
         "<!DOCTYPE nmaprun>",
+        "<nmaprun scanner=\"nmap\"",
+        "<verbose level=\"0\"/>",
         "args=\"muster-agent scan --subnet '10.10.0.0/24' &lt;&amp;&gt;&quot;\" start=\"1700000000\"",
         "<status state=\"up\" reason=\"arp-response\" reason_ttl=\"0\"/>",
         "<status state=\"up\" reason=\"localhost-response\" reason_ttl=\"0\"/>",
@@ -96,6 +100,28 @@ static void the_words_are_nmaps(void **state)
     (void)unlink(path);
 }
 
+/* nmap's own word on it, where nmap is installed. */
+static void it_is_valid_by_nmaps_document_type(void **state)
+{
+    (void)state;
+    static const char dtd_path[] = "/usr/share/nmap/nmap.dtd";
+    if (access(dtd_path, R_OK) < 0)
+        skip();
+    char path[] = "/tmp/muster-test-xml-XXXXXX";
+    mst_cleanup(mst_closep) int fd = mkstemp(path);
+    assert_int_equal(discovery_ips_xml_write(path, &report, NULL), 0);
+    xmlDtd *dtd = xmlParseDTD(NULL, (const xmlChar *)dtd_path);
+    xmlDoc *document = xmlReadFile(path, NULL, XML_PARSE_NONET);
+    xmlValidCtxt *context = xmlNewValidCtxt();
+    assert_true(dtd && document && context);
+    assert_int_equal(xmlValidateDtd(context, document, dtd), 1);
+    xmlFreeValidCtxt(context);
+    xmlFreeDoc(document);
+    xmlFreeDtd(dtd);
+    xmlCleanupParser();
+    (void)unlink(path);
+}
+
 static void a_folder_that_is_not_there_is_named(void **state)
 {
     (void)state;
@@ -109,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(the_words_are_nmaps),
+        cmocka_unit_test(it_is_valid_by_nmaps_document_type),
         cmocka_unit_test(a_folder_that_is_not_there_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
