@@ -7,6 +7,7 @@
 
 #define EVENTS_MAX  400000   /* a run that needs more does not come to an end */
 #define PATIENCE_NS (90 * S) /* from when nothing breaks any more */
+#define SETTLE_NS   (1 * S)  /* so long it must be as it shall be */
 #define CALM_NS     (3 * S)  /* and so long it must stay as it is then */
 #define PAUSE_NS    (15 * S) /* nobody trains in a scenario that ends without a quorum */
 
@@ -136,20 +137,10 @@ static bool is_surplus(const struct simulation *simulation, const struct session
 /* The view in which all train that shall run; SIZE_MAX: there is none yet. */
 static size_t find_settled(const struct simulation *simulation)
 {
-    size_t found = SIZE_MAX;
-    for (size_t m = 0; m < simulation->machine_count; m++) {
-        const struct machine *machine = &simulation->machines[m];
-        if (machine->stage != MACHINE_RUNNING || machine->job.stage != JOB_TRAINING)
-            continue;
-        if (found != SIZE_MAX && found != machine->job.session)
-            return SIZE_MAX;
-        found = machine->job.session;
-    }
+    const size_t found = simulation->latest_training;
     if (found == SIZE_MAX || simulation->last_step_ns < simulation->quiet_ns)
         return SIZE_MAX;
     const struct session *session = &simulation->sessions[found];
-    if (session->steps_made == 0)
-        return SIZE_MAX;
     for (size_t m = 0; m < session->count; m++) {
         const struct machine *machine = &simulation->machines[session->machines[m]];
         for (size_t other = 0; other < session->count; other++)
@@ -163,23 +154,26 @@ static size_t find_settled(const struct simulation *simulation)
         const struct machine *machine = &simulation->machines[m];
         if (machine->wanted && !is_member(session, machine) && !is_surplus(simulation, session, machine))
             return SIZE_MAX;
-        if (!machine->wanted && machine->membership)
+        if (machine->comes_back || (!machine->wanted && machine->membership))
             return SIZE_MAX; /* about to leave */
     }
     return found;
 }
 
+/* What was under way when it became quiet may still arrive. */
 static void check_settled(struct simulation *simulation)
 {
     const size_t found = find_settled(simulation);
-    if (!simulation->settled && found != SIZE_MAX) {
-        simulation->settled = true;
-        simulation->settled_session = found;
-        simulation->settled_at_ns = simulation->now_ns;
-        simulation_say(simulation, "settled in view %" PRIu64, simulation->sessions[found].view);
-    } else if (simulation->settled && found != simulation->settled_session) {
-        simulation_violate(simulation, "a view that all were in was left although nothing had happened");
+    if (found == simulation->settled_session) {
+        simulation->settled =
+            simulation->settled ||
+            (found != SIZE_MAX && simulation->now_ns > simulation->settled_at_ns + SETTLE_NS);
+        return;
     }
+    if (simulation->settled)
+        simulation_violate(simulation, "a view that all were in was left although nothing had happened");
+    simulation->settled_session = found;
+    simulation->settled_at_ns = simulation->now_ns;
 }
 
 /* Somebody of a set must have made steps since the mark, or nobody may have. */
@@ -343,7 +337,7 @@ void simulation_run(const struct simulation_scenario *scenario, uint64_t seed, F
     simulation->outcome = ret_outcome;
     simulation->trace = trace;
     simulation->seed = simulation->random = seed;
-    simulation->latest_training = SIZE_MAX;
+    simulation->latest_training = simulation->settled_session = SIZE_MAX;
     simulation->machine_count = scenario->machines;
     for (size_t m = 0; m < scenario->machines; m++) {
         char name[32];

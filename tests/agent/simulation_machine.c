@@ -259,6 +259,21 @@ void machine_release(struct machine *machine)
     machine_forget_vow(&machine->disk.kept);
 }
 
+/* Whoever is about to leave comes back when it is gone. */
+static void start(struct machine *machine, const struct event *event)
+{
+    struct event later = *event;
+    later.time_ns += 100 * MS;
+    machine->comes_back = event->flag && machine->leaving && machine->membership;
+    if (machine->comes_back) {
+        simulation_push(machine->simulation, later);
+        return;
+    }
+    machine->wanted = machine->wanted || event->flag;
+    if (machine->wanted && machine->stage == MACHINE_DOWN)
+        machine_start(machine);
+}
+
 static void leave(struct machine *machine)
 {
     struct simulation *simulation = machine->simulation;
@@ -325,9 +340,7 @@ void machine_event(struct machine *machine, const struct event *event)
     struct simulation *simulation = machine->simulation;
     switch (event->kind) {
     case EVENT_START:
-        machine->wanted = machine->wanted || event->flag;
-        if (machine->wanted && machine->stage == MACHINE_DOWN)
-            machine_start(machine);
+        start(machine, event);
         break;
     case EVENT_CRASH:
         if (event->flag)

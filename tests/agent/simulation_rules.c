@@ -214,18 +214,22 @@ static bool may_stand_anywhere(const struct simulation *simulation, const struct
     if (newcomer && place->part == MEMBERSHIP_ABSENT)
         return true;
     for (size_t m = 0; newcomer && m < simulation->machine_count; m++)
-        if (is_place_of(simulation, place, m) && simulation->machines[m].first_vow > 0 &&
-            simulation->machines[m].first_vow < view)
+        if (is_place_of(simulation, place, m) && simulation->machines[m].first_listed > 0 &&
+            simulation->machines[m].first_listed < view)
             return true;
     return false;
 }
 
+/* As it was when this was signed. */
 static uint32_t address_of(const struct simulation *simulation, const struct membership_place *place,
-                           uint32_t signers)
+                           const struct held *held)
 {
-    for (size_t m = 0; m < simulation->machine_count; m++)
-        if (signers & 1U << m && is_place_of(simulation, place, m))
-            return simulation->machines[m].ipv4;
+    for (size_t s = 0; s < simulation->signature_count; s++) {
+        const struct signature *signature = &simulation->signatures[s];
+        if (signature->view == held->view && memcmp(signature->digest, held->digest, MST_SHA256_BYTES) == 0 &&
+            is_place_of(simulation, place, signature->machine))
+            return signature->ipv4;
+    }
     return 0;
 }
 
@@ -246,7 +250,7 @@ static void check_order(struct simulation *simulation, const struct held *before
             last_place = place;
             continue;
         }
-        const uint32_t ipv4 = address_of(simulation, &held->places[p], held->signers);
+        const uint32_t ipv4 = address_of(simulation, &held->places[p], held);
         if (ipv4 <= last_ipv4)
             simulation_violate(simulation, "view %" PRIu64 " does not have its newcomers by address",
                                held->view);
@@ -337,8 +341,13 @@ static void note_signature(struct machine *machine, const struct membership_ball
     *signature = (struct signature){.machine = machine->index,
                                     .generation = machine->disk.generation,
                                     .incarnation = machine->incarnation,
-                                    .view = ballot->view};
+                                    .view = ballot->view,
+                                    .ipv4 = machine->ipv4};
     memcpy(signature->digest, ballot->digest, MST_SHA256_BYTES);
+    for (size_t p = 0; p < ballot->count; p++)
+        for (size_t m = 0; m < simulation->machine_count; m++)
+            if (is_place_of(simulation, &ballot->places[p], m) && simulation->machines[m].first_listed == 0)
+                simulation->machines[m].first_listed = ballot->view;
     simulation->outcome->signatures++;
     simulation_say(simulation, "m%zu signs %" PRIu64 ", %02x%02x", machine->index, ballot->view,
                    ballot->digest[0], ballot->digest[1]);
@@ -442,6 +451,9 @@ static void check_shape(struct simulation *simulation, const struct session *ses
     bool first = true;
     for (size_t m = 0; m < session->count; m++)
         first = first && simulation->machines[session->machines[m]].first_vow == session->view;
+    for (size_t h = 0; h < simulation->held_count; h++)
+        first = first && (!same_lineage(simulation->held[h].lineage, session->lineage) ||
+                          simulation->held[h].view >= session->view);
     const size_t least = first ? scenario->first : scenario->least;
     if (session->count < least || session->count > scenario->most)
         simulation_violate(simulation, "view %" PRIu64 " of %zu workers, %zu to %zu are wanted",
@@ -621,7 +633,7 @@ void rules_synchronised(struct simulation *simulation, size_t index, uint64_t st
     for (size_t m = 0; m < session->count; m++) {
         const struct machine *machine = &simulation->machines[session->machines[m]];
         const uint64_t said = session->members[m].step;
-        if (said != machine->step && (said != 0 || same_lineage(machine->lineage, session->lineage)))
+        if (said != machine->step && said != 0)
             simulation_violate(
                 simulation, "view %" PRIu64 " says that m%zu is after step %" PRIu64 ", it is after %" PRIu64,
                 session->view, machine->index, said, machine->step);

@@ -122,6 +122,7 @@ struct machine {
     bool wanted; /* it runs, or comes back */
     bool hard;   /* the last death told nobody */
     bool silence_first;
+    bool comes_back;  /* once it has left */
     uint64_t down_ns; /* how long it stays away the next time, 0: a usual time */
     uint64_t frozen_at_ns;
     struct membership_slot slot;
@@ -140,13 +141,15 @@ struct machine {
     struct belief beliefs[MACHINES];
 
     uint64_t proposed_view, committed_view; /* the highest numbers of this incarnation */
-    uint64_t first_vow;                     /* the first number that any incarnation kept */
+    uint64_t first_vow,
+        first_listed; /* the first number that any life of its slot kept; that anybody kept with it */
 };
 
 /* A list that was signed under a number by a slot's disk. */
 struct signature {
     size_t machine;
-    uint64_t generation, incarnation, view, time_ns;
+    uint64_t generation, incarnation, view;
+    uint32_t ipv4;
     uint8_t digest[MST_SHA256_BYTES];
 };
 
@@ -222,7 +225,7 @@ struct simulation {
     size_t latest_training; /* session that made the last step, SIZE_MAX: none */
     uint64_t last_step_ns;
     bool settled;
-    size_t settled_session;
+    size_t settled_session; /* the last candidate, since when: SIZE_MAX: none */
     uint64_t settled_at_ns;
 };
 
