@@ -163,3 +163,33 @@ worker() {
     shift
     agent "w$i" "$i" train "${common[@]}" --out "$work/w$i" "$@"
 }
+
+# surviving I ARGS...: worker I with state of its own, so that it can be started again; its pid in pid_of[I]
+pid_of=()
+surviving() {
+    local i=$1
+    shift
+    worker "$i" --state "$work/state$i" "$@"
+    pid_of[$i]=$last_pid
+}
+
+# undisturbed I SHARDS: one worker that does the shards of so many, in a cluster of its own, and nothing happens to it
+undisturbed() {
+    agent undisturbed "$1" train "${common[@]}" --workers "1:$2" --cluster undisturbed --out "$work/undisturbed"
+    undisturbed_pid=$last_pid
+}
+
+# all_finish I...: those workers, and the undisturbed one, end well, with the same model; nothing is left in --state
+all_finish() {
+    local i digest
+    for i in "$@"; do
+        must_end "${pid_of[$i]}" 100 0 "w$i"
+    done
+    must_end "$undisturbed_pid" 100 0 "the undisturbed one"
+    digest=$(field "$work/undisturbed.out" done digest)
+    for i in "$@"; do
+        [ "$(field "$work/w$i.out" done digest)" = "$digest" ] ||
+            fail "the model of w$i is not that of an undisturbed run"
+        [ -z "$(find "$work/state$i" -type f)" ] || fail "state of a finished job stays behind in state$i"
+    done
+}

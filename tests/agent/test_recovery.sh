@@ -14,19 +14,10 @@ make_key
 train_options 3
 export MUSTER_EPOCHS=2 MUSTER_STEPS=60 MUSTER_EXCHANGE=$exchange
 
-start() { # start I [ARGS...]
-    local i=$1
-    shift
-    worker "$i" --state "$work/state$i" "$@"
-    pid_of[i]=$last_pid
-}
-
 for i in 1 2 3; do
-    start "$i"
+    surviving "$i"
 done
-# One worker does the shards of three, and nothing happens to it.
-agent undisturbed 4 train "${common[@]}" --workers 1:3 --cluster undisturbed --out "$work/undisturbed"
-undisturbed=$last_pid
+undisturbed 4 3
 others=()
 for i in 1 2 3; do
     [ "$i" -eq "$victim" ] || others+=("$i")
@@ -43,18 +34,14 @@ STOP) kill -CONT "${pid_of[victim]}" ;;
 esac
 if [ "$signal" != STOP ]; then
     cp "$work/w$victim.out" "$work/w$victim-first.out"
-    start "$victim"
+    surviving "$victim"
 fi
-for i in 1 2 3; do
-    finish "${pid_of[i]}" 100
-    [ "$status" -eq 0 ] || fail "w$i ended with status $status"
-done
-for i in 1 2 3; do
-    digest_of[i]=$(field "$work/w$i.out" done digest)
-done
-[ "${digest_of[1]}" = "${digest_of[2]}" ] && [ "${digest_of[1]}" = "${digest_of[3]}" ] || fail "the models differ"
-must_end "$undisturbed" 100 0 "the undisturbed one"
-digest=$(field "$work/undisturbed.out" done digest)
-[ "$exchange" = ring ] || [ "$digest" = "${digest_of[1]}" ] || fail "the model is not that of an undisturbed run"
-[ -z "$(find "$work"/state* -type f)" ] || fail "state of a finished job stays behind: $(find "$work"/state* -type f)"
+if [ "$exchange" = direct ]; then
+    all_finish 1 2 3
+else
+    for i in 1 2 3; do
+        must_end "${pid_of[$i]}" 100 0 "w$i"
+        [ "$(field "$work/w$i.out" done digest)" = "$(field "$work/w1.out" done digest)" ] || fail "the models differ"
+    done
+fi
 jq -c 'select(.event == "recovered")' "$work/w${others[0]}.out"

@@ -79,7 +79,7 @@ bench() {
 most=$(tr ',' '\n' <<<"$counts" | sort -n | tail -n 1)
 namespaces "$most"
 make_key
-declare -a pid_of running
+declare -a running
 printf '%7s %12s %12s %12s %12s %12s %12s\n' workers 'agreed ms' 'first step' 'lost: seen' 'agreed' 'ready' 'next step'
 for n in ${counts//,/ }; do
     bench "$n"
