@@ -25,12 +25,18 @@ static int open_error(const char *interface, const char *what, int status, pcap_
                          detail[0] ? detail : pcap_statustostr(status));
 }
 
+void arp_filter_text(const struct discovery_interface *interface, char text[static ARP_FILTER_BYTES])
+{
+    char mac[DISCOVERY_MAC_TEXT_BYTES];
+    (void)snprintf(text, ARP_FILTER_BYTES, "arp and arp[6:2] = 2 and ether dst %s",
+                   discovery_mac_text(interface->mac, mac));
+}
+
 static int set_filter(pcap_t *pcap, const struct discovery_interface *interface, struct mst_error *err)
 {
-    char text[96], mac[DISCOVERY_MAC_TEXT_BYTES];
+    char text[ARP_FILTER_BYTES];
     struct bpf_program program;
-    (void)snprintf(text, sizeof text, "arp and arp[6:2] = 2 and ether dst %s",
-                   discovery_mac_text(interface->mac, mac));
+    arp_filter_text(interface, text);
     if (pcap_compile(pcap, &program, text, 1, PCAP_NETMASK_UNKNOWN) < 0)
         return open_error(interface->name, "compile the filter", PCAP_ERROR, pcap, err);
     const int r = pcap_setfilter(pcap, &program);

@@ -14,6 +14,11 @@ struct discovery_arp {
     int fd;                               /* pcap's own, for poll */
 };
 
+/* What the kernel lets through to the capture: ARP replies to the interface's MAC, in pcap-filter(7)'s words.
+ */
+#define ARP_FILTER_BYTES 96
+void arp_filter_text(const struct discovery_interface *interface, char text[static ARP_FILTER_BYTES]);
+
 /* Hand every waiting reply to `take` (its result <0 ends it and is returned). 0, or a negative errno. */
 int arp_receive(struct discovery_arp *arp, int (*take)(void *context, const struct arp_reply *reply),
                 void *context, struct mst_error *err);
