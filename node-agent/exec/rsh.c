@@ -223,8 +223,20 @@ static int run(struct rsh *rsh, const struct mst_buf *request, struct mst_error 
     return r;
 }
 
+static int print_help(void)
+{
+    (void)printf(
+        "Usage: rsh HOST CMD...\n\n"
+        "Run CMD by a shell at the worker with this address or slot, from within CMD of the verb exec\n"
+        "with --framework mpi or horovod. Options of ssh are read over. The exit status is that of CMD,\n"
+        "or 255.\n");
+    return fflush(stdout) != 0 ? RSH_FAULT : 0;
+}
+
 int exec_rsh(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return print_help();
     struct mst_error err = MST_ERROR_INIT;
     struct rsh rsh = {.channel.fd = -1, .signal_fd = -1, .status = -1};
     mst_cleanup(mst_buf_release) struct mst_buf request =

@@ -14,14 +14,14 @@ mpicc -O1 -o "$work/allreduce" "$(dirname "$0")/allreduce.c"
 chmod 755 "$work" # whoever runs this need not be root
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-# round STATUS CMD...
+# round STATUS CMD...; FRAMEWORK may be set
 round() {
     local wanted=$1 i
     shift
     rm -f "$work"/w?.out
     workers=()
     for i in 1 2 3; do
-        exec_worker "$i" --workers 3 --framework mpi -- "$@"
+        exec_worker "$i" --workers 3 --framework "${FRAMEWORK:-mpi}" -- "$@"
         workers+=("$last_pid")
     done
     all_end 60 "$wanted" "${workers[0]}"
@@ -46,5 +46,10 @@ says w1.out "from w3" "from w2" "10.99.0.3 slots=1"
 # shellcheck disable=SC2016
 round 255 sh -c '$MUSTER_RSH 10.99.0.9 true'
 grep -q "'10.99.0.9' is no other worker of this view" "$work/w1.err" || fail "rsh does not say what is wrong"
+# As horovodrun calls it.
+# shellcheck disable=SC2016
+FRAMEWORK=horovod round 0 sh -c 'ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no 10.99.0.3 "bash -c \"echo from \\\$MUSTER_SLOT\"" && which ssh'
+says w1.out "from w3"
+grep -q "/muster-exec.*/ssh$" "$work/w1.out" || fail "another ssh was called"
 nothing_left orted
 echo "mpirun reached everybody"
