@@ -205,6 +205,8 @@ static void fail_hello(struct link *link, const struct mst_error *err)
         host->key_index = other_key ? link->key_index + 1 : 0;
     if (host && other_key)
         host->retry_ns = 0; /* at once */
+    if (host && link->dialer && reason == DISCOVERY_REASON_SELF)
+        host->reason[0] = '\0'; /* an address of ours: no stranger to speak of */
 }
 
 static void run_hello(struct link *link, uint32_t events)

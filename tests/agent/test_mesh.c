@@ -179,6 +179,80 @@ static void silence_is_noticed(void **state)
     UNTIL(fixture, b->downs >= 1);
 }
 
+/* Somebody else's address that leads on to `to`, as a service's virtual one does. */
+struct relay {
+    int listen_fd;
+    uint32_t to;
+    int fds[16][2];
+    size_t count;
+};
+
+static void relay_turn(struct fixture *fixture, struct relay *relay)
+{
+    const int fd = mst_tcp_accept(relay->listen_fd, NULL, NULL);
+    if (fd >= 0) {
+        int onward = -1;
+        assert_true(relay->count < MST_ARRAY_COUNT(relay->fds));
+        assert_int_equal(mst_tcp_connect_start(relay->to, fixture->port, &onward, NULL), 0);
+        relay->fds[relay->count][0] = fd;
+        relay->fds[relay->count++][1] = onward;
+    }
+    for (size_t c = 0; c < relay->count; c++) {
+        for (size_t side = 0; side < 2; side++) {
+            char bytes[2048];
+            if (mst_wait_fd(relay->fds[c][!side], POLLOUT, mst_now_ns()) < 0)
+                continue;
+            const ssize_t got = recv(relay->fds[c][side], bytes, sizeof bytes, 0);
+            if (got > 0)
+                (void)!send(relay->fds[c][!side], bytes, (size_t)got, MSG_NOSIGNAL);
+            else if (got == 0)
+                (void)shutdown(relay->fds[c][!side], SHUT_WR);
+        }
+    }
+}
+
+static void relay_close(struct relay *relay)
+{
+    (void)close(relay->listen_fd);
+    for (size_t c = 0; c < relay->count; c++) {
+        (void)close(relay->fds[c][0]);
+        (void)close(relay->fds[c][1]);
+    }
+}
+
+static void a_virtual_address_leads_to_a_worker_that_is_known_by_its_own(void **state)
+{
+    struct fixture *fixture = *state;
+    for (size_t to = 0; to < 2; to++) { /* to ourselves, and to another */
+        struct node *a = new_node(fixture, 0), *b = new_node(fixture, 1);
+        struct relay relay = {.to = LOOPBACK(to + 2)};
+        open_mesh(a);
+        open_mesh(b);
+        assert_int_equal(mst_tcp_listen(LOOPBACK(60), fixture->port, 4, &relay.listen_fd, NULL, NULL), 0);
+        assert_int_equal(mesh_learn(a->mesh, LOOPBACK(60), fixture->port, NULL), 0);
+        if (to == 0)
+            learn(fixture, 0, 1);
+        const uint64_t until_ns = mst_now_ns() + WAIT_NS;
+        while ((a->ups != 1 || b->ups != 1 || relay.count == 0) && mst_now_ns() < until_ns) {
+            turn(fixture);
+            relay_turn(fixture, &relay);
+        }
+        assert_int_equal(a->ups, 1);
+        assert_int_equal(b->ups, 1);
+        for (int turns = 0; turns < 300; turns++) {
+            turn(fixture);
+            relay_turn(fixture, &relay);
+        }
+        assert_int_equal(a->ups + b->ups, 2); /* one connection, and to the worker's own address */
+        assert_int_equal(a->downs + b->downs, 0);
+        char text[MESH_STRANGER_BYTES];
+        assert_null(mesh_stranger(a->mesh, 0, text)); /* it is no stranger either */
+        relay_close(&relay);
+        close_mesh(a);
+        close_mesh(b);
+    }
+}
+
 static void an_address_that_is_taken_is_an_error(void **state)
 {
     struct fixture *fixture = *state;
@@ -216,6 +290,7 @@ int main(void)
         WITH_LOOP(an_agent_that_starts_later_is_found),
         WITH_LOOP(a_peer_that_comes_back_is_another_one),
         WITH_LOOP(silence_is_noticed),
+        WITH_LOOP(a_virtual_address_leads_to_a_worker_that_is_known_by_its_own),
         WITH_LOOP(an_address_that_is_taken_is_an_error),
         WITH_LOOP(hosts_are_limited),
     };
