@@ -89,6 +89,33 @@ static void the_direct_exchange_gives_the_same_bits_for_every_world_and_every_ch
     }
 }
 
+/* The same with the published model, whose gradients are large enough for many segments. */
+static void the_published_model_gets_the_same_bits_with_one_two_and_three_workers(void **state)
+{
+    struct teams_data mnist;
+    struct trainer_dataset *test;
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer *undisturbed, *other;
+    static const struct view fixed = {{0, 1, 2}, 3, 4},
+                             parts[] = {{{0, 1, 2}, 3, 1}, {{1, 2}, 2, 1}, {{2}, 1, 1}, {{0, 1, 2}, 3, 1}};
+
+    (void)state;
+    if (trainer_dataset_open_folder(MUSTER_SOURCE_DIR "/data/mnist", &mnist.train, &test, &err) < 0 ||
+        trainer_model_read(MUSTER_SOURCE_DIR "/trainer/models/mnist-cnn.json", &mnist.model, &err) < 0)
+        fail_msg("%s", err.text);
+    struct trainer_config config = teams_config(&mnist, 3, 0.9);
+    config.batch = 64;
+    run_views(&config, TEAMS_DIRECT, &fixed, 1, &undisturbed);
+    run_views(&config, TEAMS_DIRECT, parts, sizeof parts / sizeof parts[0], &other);
+    assert_int_equal(trainer_steps_done(other), 4);
+    assert_true(teams_same_state(other, undisturbed));
+    trainer_free(undisturbed);
+    trainer_free(other);
+    trainer_dataset_free(mnist.train);
+    trainer_dataset_free(test);
+    trainer_model_free(mnist.model);
+}
+
 static void both_exchanges_stay_within_1e_5_of_one_process_over_70_steps_and_changes(void **state)
 {
     for (int kind = TEAMS_RING; kind <= TEAMS_DIRECT; kind++) {
@@ -303,6 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_direct_exchange_gives_the_same_bits_for_every_world_and_every_change),
+        cmocka_unit_test(the_published_model_gets_the_same_bits_with_one_two_and_three_workers),
         cmocka_unit_test(both_exchanges_stay_within_1e_5_of_one_process_over_70_steps_and_changes),
         cmocka_unit_test(all_workers_pause_after_the_same_step_when_any_of_them_wants_to),
         cmocka_unit_test(a_trainer_without_an_exchange_pauses_when_it_is_told_to),

@@ -54,9 +54,10 @@ struct exchange_spread {
     struct exchange_piece pieces[EXCHANGE_MAX_PIECES];
 };
 
-/* All calls are made with something left to do on that link, in either direction. */
+/* What is under way, as the loop sees it. */
 struct exchange_traffic {
-    /* What is still to be sent to, or to come from, the other side of a link, now or later. */
+    /* Whether something is still to be sent to, or to come from, the other side of a link, now or later. The
+     * other calls are made only while there is, in that direction. */
     bool (*owes)(const struct trainer_exchange *exchange, const struct exchange_link *link);
     bool (*awaits)(const struct trainer_exchange *exchange, const struct exchange_link *link);
     /* The frame to be sent now (phase, segment, bytes) and its payload; false: there is none yet. */

@@ -6,7 +6,8 @@
  *     trainer_dataset_open_folder()   the data, read once and kept as bytes
  *     trainer_model_read()            the layers, from a JSON file
  *     trainer_new()                   parameters from the seed, arenas planned
- *     trainer_ring_new(), or trainer_direct_new(), over connected sockets (not needed for one worker)
+ *     trainer_ring_new()              over two connected sockets (not needed for one worker), or
+ *     trainer_direct_new()            over one to each worker (for one, too, if it must get the same bits)
  *     trainer_set_exchange()
  *     trainer_synchronise()           where workers may come with different states
  *     trainer_step() ...              driven from outside, one call a step
