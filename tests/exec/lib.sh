@@ -26,12 +26,14 @@ need_python() {
     exit 77
 }
 
-# exec_worker I OPTIONS... -- CMD...: worker wI in namespace I; CMD's output in $work/wI.out, events and messages in wI.err
+# exec_worker I OPTIONS... -- CMD...: worker wI in namespace I, on a host of that name, which resolves nowhere; CMD's
+# output in $work/wI.out, events and messages in wI.err
 exec_worker() {
     local i=$1
     shift
-    exec ip netns exec "$prefix-$i" "${MUSTER_EXEC:-$MUSTER_AGENT}" exec --slot "w$i" --subnet 10.99.0.0/24 \
-        --key-file "$work/key" "$@" >>"$work/w$i.out" 2>>"$work/w$i.err" &
+    # shellcheck disable=SC2016 # for the inner shell
+    exec ip netns exec "$prefix-$i" unshare --uts sh -c 'hostname "$0"; exec "$@"' "w$i" "$MUSTER_AGENT" exec \
+        --slot "w$i" --subnet 10.99.0.0/24 --key-file "$work/key" "$@" >>"$work/w$i.out" 2>>"$work/w$i.err" &
     last_pid=$!
     pids+=("$last_pid")
 }

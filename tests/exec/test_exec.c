@@ -340,10 +340,12 @@ static void a_change_restarts_the_command_with_new_facts(void **state)
         begin(&world, 2, 1, 2);
         for (uint32_t w = 1; w <= 2; w++) {
             await_count(&world.workers[w], &world.workers[w].starts, 2);
+            pthread_mutex_lock(&world.workers[w].lock);
             assert_int_equal(world.workers[w].stops, 1);
             assert_int_equal(world.workers[w].facts.world, 2);
             assert_int_equal(world.workers[w].facts.rank, w - 1);
             assert_int_equal(world.workers[w].facts.view, 2);
+            pthread_mutex_unlock(&world.workers[w].lock);
         }
         notify(&world, 1, 2, true);
         join(&world, 1, 2);

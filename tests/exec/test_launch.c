@@ -33,8 +33,8 @@ struct agent {
     atomic_bool ends;
     struct exec_group programs[PROGRAMS]; /* of the launch's thread */
     uint32_t ids[PROGRAMS];
-    atomic_int signals; /* passed to programs */
-    bool refuses;       /* to start anything */
+    atomic_int signals;  /* passed to programs */
+    atomic_bool refuses; /* to start anything */
 };
 
 static struct agent agents[2];
@@ -50,7 +50,7 @@ static int spawn(void *context, uint32_t id, const char *command, const int fds[
     char *text = strdup(command);
     char *const argv[] = {shell, flag, text, NULL};
     const struct exec_start start = {.argv = argv, .environment = environ, .fds = fds};
-    int r = agent->refuses ? mst_error_set(err, -EPERM, "nothing is started here") : -ENOBUFS;
+    int r = atomic_load(&agent->refuses) ? mst_error_set(err, -EPERM, "nothing is started here") : -ENOBUFS;
     for (size_t p = 0; p < PROGRAMS && r == -ENOBUFS; p++) {
         if (agent->programs[p].state != EXEC_GROUP_NONE)
             continue;
@@ -168,12 +168,12 @@ static void fill(struct exec_record *record, const struct agent *agent)
     memcpy(record->member.slot, identity->slot, sizeof record->member.slot);
 }
 
-static int setup(void **state)
+static int set_up(char key_of_second)
 {
-    (void)state;
     struct exec_record records[2];
     for (uint8_t a = 0; a < 2; a++)
         open_agent(&agents[a], (uint8_t)(a + 1));
+    memset(agents[1].self.keys[0].bytes, key_of_second, 32);
     for (size_t a = 0; a < 2; a++)
         fill(&records[a], &agents[a]);
     for (size_t a = 0; a < 2; a++) {
@@ -183,6 +183,18 @@ static int setup(void **state)
         assert_int_equal(pthread_create(&agent->listener, NULL, listener_main, agent), 0);
     }
     return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return set_up('k');
+}
+
+static int setup_keys_differ(void **state)
+{
+    (void)state;
+    return set_up('x');
 }
 
 static int teardown(void **state)
@@ -439,21 +451,20 @@ static void bad_requests_are_refused_before_anything_is_sent(void **state)
 static void a_refusal_there_is_told_here(void **state)
 {
     (void)state;
-    agents[1].refuses = true;
+    atomic_store(&agents[1].refuses, true);
     const struct remote remote = rsh(ARGS("w2", "echo never"));
     assert_int_equal(remote.status, RSH_FAULT);
     assert_non_null(strstr(remote.error, "nothing is started here"));
-    agents[1].refuses = false;
+    atomic_store(&agents[1].refuses, false);
 }
 
 static void an_agent_with_another_key_launches_nothing(void **state)
 {
     (void)state;
-    memset(agents[1].self.keys[0].bytes, 'x', 32); /* its listener takes only this from now on */
     const struct remote remote = rsh(ARGS("w2", "echo never"));
     assert_int_equal(remote.status, RSH_FAULT);
     assert_string_equal(remote.output, "");
-    memset(agents[1].self.keys[0].bytes, 'k', 32);
+    assert_non_null(strstr(remote.error, "key"));
 }
 
 /* `rsh` is killed: nobody waits for the program there, so it is told to go, and made to. */
@@ -619,7 +630,8 @@ int main(int argc, char **argv)
         WITH_AGENTS(who_is_no_member_cannot_be_reached),
         WITH_AGENTS(bad_requests_are_refused_before_anything_is_sent),
         WITH_AGENTS(a_refusal_there_is_told_here),
-        WITH_AGENTS(an_agent_with_another_key_launches_nothing),
+        cmocka_unit_test_setup_teardown(an_agent_with_another_key_launches_nothing, setup_keys_differ,
+                                        teardown),
         WITH_AGENTS(a_program_whose_launcher_is_gone_is_ended),
         WITH_AGENTS(without_an_agent_there_is_a_clear_word),
         WITH_AGENTS(clients_that_make_no_sense_harm_nobody),
