@@ -373,6 +373,8 @@ static void pass_on(struct supervisor *supervisor, int number)
     supervisor->command.asked = true;
     if (supervisor->network > 0)
         (void)kill(supervisor->network, number);
+    else
+        stop_all(supervisor);
 }
 
 static void network_ended(struct supervisor *supervisor, int status)
@@ -382,7 +384,14 @@ static void network_ended(struct supervisor *supervisor, int status)
     stop_listening(supervisor);
     if (!supervisor->ended && supervisor->leaving == 0 && status > 128)
         mst_log_error("exec", "the network part was ended by signal %d", status - 128);
-    stop_all(supervisor);
+    /* A program that looks after itself does so without the others, too. */
+    const bool goes_on = supervisor->options->settings->on_change == EXEC_IGNORE && !supervisor->broken &&
+                         !supervisor->ended && supervisor->leaving == 0 &&
+                         supervisor->command.state == EXEC_GROUP_RUNNING;
+    if (goes_on)
+        mst_log_warn("exec", "the other workers are given up: the command goes on alone");
+    else
+        stop_all(supervisor);
 }
 
 static void child_ended(struct supervisor *supervisor, pid_t pid, int status)
@@ -426,8 +435,11 @@ static void tick(struct supervisor *supervisor)
 {
     const uint64_t now_ns = mst_now_ns();
     const bool asked = supervisor->command.asked;
-    if (exec_group_tick(&supervisor->command, now_ns))
+    if (exec_group_tick(&supervisor->command, now_ns)) {
         command_gone(supervisor, supervisor->command.status, asked);
+        if (supervisor->network == 0)
+            stop_all(supervisor); /* whatever else there is */
+    }
     for (size_t s = 0; s < SPAWNS_MAX; s++)
         if (exec_group_tick(&supervisor->spawns[s].group, now_ns))
             spawn_gone(supervisor, supervisor->spawns[s].id, supervisor->spawns[s].group.status);

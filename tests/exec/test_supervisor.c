@@ -520,6 +520,30 @@ static void faults_of_the_network_part_end_the_command_with_125(void **state)
     }
 }
 
+static int leaves_it_running(void *context, int wire)
+{
+    (void)context;
+    say_facts(wire);
+    say(wire, EXEC_WIRE_START, 0);
+    (void)await(wire, EXEC_WIRE_STARTED, NULL);
+    return 4;
+}
+
+static void with_ignore_a_command_outlives_membership(void **state)
+{
+    (void)state;
+    struct run run = {.network = leaves_it_running, .settings.on_change = EXEC_IGNORE};
+    supervise(&run, "sleep 0.3; exit 6");
+    assert_int_equal(run.status, 6);
+    assert_says(&run, "goes on alone");
+    run = (struct run){.network = leaves_it_running, .settings.on_change = EXEC_RESTART};
+    supervise(&run, "exec sleep 60");
+    assert_int_equal(run.status, 125);
+    run = (struct run){.network = leaves_it_running, .settings.on_change = EXEC_IGNORE, .sent = SIGTERM};
+    supervise(&run, "trap 'exit 7' TERM; sleep 0.5; echo ready; while :; do sleep 0.05; done");
+    assert_int_equal(run.status, 7);
+}
+
 static int asks_whether_it_is_watched(void *context, int wire)
 {
     (void)context;
@@ -563,6 +587,7 @@ int main(void)
         cmocka_unit_test(programs_of_others_run_where_a_framework_launches),
         cmocka_unit_test(programs_of_others_get_their_signals),
         cmocka_unit_test(faults_of_the_network_part_end_the_command_with_125),
+        cmocka_unit_test(with_ignore_a_command_outlives_membership),
         cmocka_unit_test(nothing_outlives_a_supervisor_that_is_killed),
     };
     for (int fd = 3; fd < 1024; fd++) /* what this test was started with is not the subject */
