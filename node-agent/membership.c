@@ -193,7 +193,7 @@ int membership_new(const struct membership_options *options, const struct member
                              options->first, options->most, options->least, MEMBERSHIP_MAX_WORKERS);
     if (!vow_fits(&options->vow))
         return mst_error_set(err, -EINVAL, "a vow of view %" PRIu64 " and %zu attempts",
-                             last_signed(&options->vow), options->vow.count);
+                             options->vow.held.view, options->vow.count);
     struct membership *membership = calloc(1, sizeof *membership);
     if (!membership || keep_vow(&membership->kept, &options->vow) < 0) {
         membership_free(membership);
@@ -454,14 +454,19 @@ static int take_view(struct membership *membership, uint64_t now_ns, struct mst_
     membership->condition = HOLDING;
     membership->number = 0;
     membership->concluded = membership->is_signed = false;
-    membership->retries = 0;
+    membership->retries /= 2; /* a slow network is still one at the next change */
     membership->live = true;
     for (size_t m = 0; m < membership->view.count; m++)
         if (membership->members[m].step > membership->step)
             membership->step = membership->members[m].step;
 
-    if (!find_member(membership, &membership->options.self.id))
-        return 0; /* a witness: it goes when a member tells that it holds the view, too */
+    if (!find_member(membership, &membership->options.self.id)) {
+        /* A witness has nothing to hold. It talks on until a member says that it holds the view, too. */
+        membership->condition = TALKING;
+        membership->number = membership->view.view;
+        membership->concluded = true;
+        return 0;
+    }
     for (size_t p = 0; p < membership->peer_count; p++) {
         struct peer *peer = membership->peers[p];
         peer->muted = false;
@@ -539,7 +544,7 @@ static struct membership_vow next_vow(const struct membership *membership)
     return vow;
 }
 
-static int sign(struct membership *membership, struct mst_error *err)
+static int sign(struct membership *membership, uint64_t now_ns, struct mst_error *err)
 {
     const struct membership_vow vow = next_vow(membership);
     int r;
@@ -548,6 +553,8 @@ static int sign(struct membership *membership, struct mst_error *err)
     if (!save_vow(membership, &vow, &r, err))
         return r;
     membership->is_signed = true;
+    /* The others' signatures may take as long as their proposals did. */
+    membership->retry_ns = now_ns + (MEMBERSHIP_RETRY_NS << membership->retries);
     struct membership_message message = {.kind = MEMBERSHIP_COMMIT, .view = membership->number};
     memcpy(message.digest, membership->outcome.digest, sizeof message.digest);
     send_to_all(membership, &message);
@@ -614,7 +621,7 @@ static int conclude(struct membership *membership, uint64_t now_ns, struct mst_e
     }
     if (membership->outcome.verdict != OUTCOME_VIEW || !is_signer(membership, &membership->options.self.id))
         return 0;
-    r = sign(membership, err);
+    r = sign(membership, now_ns, err);
     return r < 0 ? r : take_view_if_all_signed(membership, now_ns, err);
 }
 
@@ -729,14 +736,20 @@ static bool all_places_here(const struct membership *membership)
     return true;
 }
 
+/* Do others count on this worker's slot? Also right after a restart, when it is in no view yet. */
+static bool has_a_part(const struct membership *membership)
+{
+    return membership->live || last_signed(&membership->kept.vow) > 0;
+}
+
 static bool may_speak(const struct membership *membership, uint64_t now_ns)
 {
-    if (membership->leaving && !membership->live)
-        return false;
-    if (knows_lineage(membership))
-        return true;
     const size_t count = reachable(membership);
     const bool quiet = now_ns >= membership->quiet_ns;
+    if (membership->leaving && (quiet || !has_a_part(membership)))
+        return has_a_part(membership);
+    if (knows_lineage(membership))
+        return true;
     if (membership->kept.vow.held.view > 0)
         return quiet || all_places_here(membership);
     if (count < membership->options.first)
@@ -837,7 +850,6 @@ int membership_stopped(struct membership *membership, uint64_t step, uint64_t no
     membership->step = step;
     if (!holds(membership))
         return 0;
-    membership->retries = 0;
     return propose(membership, membership->highest, now_ns, err);
 }
 
@@ -846,7 +858,7 @@ int membership_leave(struct membership *membership, uint64_t now_ns, struct mst_
     if (membership->leaving)
         return 0;
     membership->leaving = true;
-    if (!membership->live || reachable(membership) == 1)
+    if (!has_a_part(membership) || (membership->live && reachable(membership) == 1))
         return 1;
     if (membership->condition == HOLDING)
         ask_to_pause(membership, "this worker leaves", now_ns);
@@ -999,7 +1011,8 @@ static int receive_hold(struct membership *membership, struct peer *peer,
         return propose(membership, membership->highest, now_ns, err);
     if (membership->condition != HOLDING || find_member(membership, &peer->worker.id))
         return 0;
-    const bool same = memcmp(message->lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+    const bool same = FAULT(LINEAGE_DROPPED) ||
+                      memcmp(message->lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
     if (same ? message->view > membership->view.view : hold_is_further(&peer->held, &peer->told))
         ask_to_stop(membership, true, "the job goes on in a view without this worker", now_ns);
     return 0;

@@ -142,6 +142,13 @@ static void on_committed(void *context, const struct membership_view *view)
     job_enter(machine, rules_committed(machine, view));
 }
 
+/* Who goes without anybody's word may be missed, like one that died: somebody starts it again. */
+static void go(struct machine *machine, bool agreed)
+{
+    machine->exit_now = true;
+    machine->wanted = machine->wanted || (!agreed && machine_signed_view(&machine->disk.kept.vow) > 0);
+}
+
 static void on_left(void *context, uint64_t view)
 {
     struct machine *machine = context;
@@ -150,7 +157,7 @@ static void on_left(void *context, uint64_t view)
     simulation_say(machine->simulation, "m%zu may go: view %llu", machine->index, (unsigned long long)view);
     rules_left(machine, view);
     machine->simulation->outcome->left++;
-    machine->exit_now = true;
+    go(machine, view > 0);
 }
 
 static void on_refuse(void *context, const struct membership_id *peer, bool full)
@@ -291,7 +298,8 @@ static void leave(struct machine *machine)
     machine->leaving = true;
     const int r = membership_leave(machine->membership, simulation->now_ns, &err);
     returned(machine, r, &err);
-    machine->exit_now = machine->exit_now || r == 1;
+    if (r == 1)
+        go(machine, false);
     simulation_push(simulation, (struct event){.kind = EVENT_GRACE,
                                                .time_ns = simulation->now_ns + GRACE_NS,
                                                .to = machine->index,
