@@ -6,15 +6,19 @@
 
 static struct discovery_sweep *sweep_now(const struct discovery_choice *choice, enum discovery_method method)
 {
-    const struct discovery_sweep_options options = {
-        .choice = *choice, .no_resend = true, .probes_per_s = method == DISCOVERY_METHOD_ARP ? 50000 : 0};
+    const bool by_arp = method == DISCOVERY_METHOD_ARP;
+    /* On a loaded machine answers are late, and a burst may overflow a queue. */
+    const struct discovery_sweep_options options = {.choice = *choice,
+                                                    .no_resend = !by_arp,
+                                                    .reply_timeout_ms = by_arp ? 500 : 0,
+                                                    .probes_per_s = by_arp ? 50000 : 0};
     mst_cleanup(discovery_arp_freep) struct discovery_arp *arp = NULL;
     struct discovery_sweep *sweep = NULL;
     struct mst_error err = MST_ERROR_INIT;
-    int r = method == DISCOVERY_METHOD_ARP ? discovery_arp_open(&choice->interface, &arp, &err) : 0;
+    int r = by_arp ? discovery_arp_open(&choice->interface, &arp, &err) : 0;
     if (r == 0)
-        r = method == DISCOVERY_METHOD_ARP ? discovery_arp_sweep_new(arp, &options, &sweep, &err)
-                                           : discovery_tcp_sweep_new(&options, &sweep, &err);
+        r = by_arp ? discovery_arp_sweep_new(arp, &options, &sweep, &err)
+                   : discovery_tcp_sweep_new(&options, &sweep, &err);
     if (r == 0)
         r = discovery_sweep_run(sweep, &err);
     if (r < 0)
