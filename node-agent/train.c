@@ -347,33 +347,36 @@ static int log_step(struct train *train, const struct trainer_step_stats *stats,
     return r < 0 ? mst_error_errno(err, r, "log step %" PRIu64, stats->step) : 0;
 }
 
-static int report_checkpoint(struct train *train, bool wait, struct mst_error *err)
+/* A checkpoint that cannot be written costs nothing now: the training goes on, and says so. */
+static void report_checkpoint(struct train *train)
 {
+    struct mst_error err = MST_ERROR_INIT;
     struct trainer_checkpoint checkpoint;
-    const int r = trainer_checkpoints_result(train->checkpoints, wait, &checkpoint, err);
+    const int r = trainer_checkpoints_result(train->checkpoints, false, &checkpoint, &err);
+    if (r < 0)
+        mst_log_warn("train", "no checkpoint was written: %s", err.text);
     if (r <= 0)
-        return r < 0 ? mst_error_wrap(err, r, "write a checkpoint") : 0;
+        return;
     struct report report = report_begin(train->events, "checkpoint");
     report_number(&report, "step", (double)checkpoint.step);
     report_number(&report, "bytes", (double)checkpoint.bytes);
     report_number(&report, "ms", checkpoint.ms);
     report_send(&report);
-    return 0;
 }
 
-/* Every so many steps; the last step's is the model itself. */
-static int write_checkpoint(struct train *train, struct mst_error *err)
+/* Every so many steps. One that comes while the one before is still being written is left out. */
+static void write_checkpoint(struct train *train)
 {
+    struct mst_error err = MST_ERROR_INIT;
     const uint32_t asked = train->site.config->checkpoint_steps;
     const uint32_t every = asked > 0 ? asked : train->config.steps_per_epoch;
-    const uint64_t step = trainer_steps_done(train->trainer);
     if (!train->checkpoints)
-        return 0;
-    int r = report_checkpoint(train, false, err);
-    if (r == 0 && step % every == 0)
-        r = trainer_checkpoints_write(train->checkpoints, train->trainer, &train->shared,
-                                      sizeof train->shared, err);
-    return r < 0 ? r : 0; /* 1: the disk is slower than the steps, and has the one before */
+        return;
+    report_checkpoint(train);
+    if (trainer_steps_done(train->trainer) % every == 0 &&
+        trainer_checkpoints_write(train->checkpoints, train->trainer, &train->shared, sizeof train->shared,
+                                  &err) < 0)
+        mst_log_warn("train", "no checkpoint was begun: %s", err.text);
 }
 
 static int train_step(void *state, bool pause, struct mst_error *err)
@@ -389,9 +392,8 @@ static int train_step(void *state, bool pause, struct mst_error *err)
     train->shared.loss += stats.loss;
     train->shared.accuracy += stats.accuracy;
     report_progress(train);
+    write_checkpoint(train);
     r = log_step(train, &stats, err);
-    if (r == 0)
-        r = write_checkpoint(train, err);
     return r < 0 ? r : stats.paused;
 }
 
