@@ -11,9 +11,9 @@
 #include "muster/log.h"
 #include "muster/net.h"
 #include "muster/parse.h"
+#include "muster/signals.h"
 #include "wire.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -35,31 +35,6 @@ struct rsh {
     int signal_fd;
     int status; /* -1: not known yet */
 };
-
-static int signal_write_fd = -1; /* as in process.c */
-
-static void write_signal(int number)
-{
-    const int saved_errno = errno;
-    const unsigned char byte = (unsigned char)number;
-    (void)!write(signal_write_fd, &byte, 1);
-    errno = saved_errno;
-}
-
-static int catch_signals(struct rsh *rsh, struct mst_error *err)
-{
-    struct sigaction handle = {.sa_handler = write_signal, .sa_flags = SA_RESTART};
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
-        return mst_error_errno(err, -errno, "set up signals");
-    rsh->signal_fd = fds[0];
-    signal_write_fd = fds[1];
-    int r = sigaction(SIGPIPE, &ignore, NULL) < 0 ? -errno : 0;
-    for (size_t s = 0; r == 0 && s < MST_ARRAY_COUNT(passed_on); s++)
-        r = sigaction(passed_on[s], &handle, NULL) < 0 ? -errno : 0;
-    return r < 0 ? mst_error_errno(err, r, "set up signals") : 0;
-}
 
 /* ---- what is asked for ---- */
 
@@ -174,10 +149,9 @@ static int receive(struct rsh *rsh, struct mst_error *err)
 
 static int pass_signals_on(struct rsh *rsh, struct mst_error *err)
 {
-    unsigned char number;
-    int r = 0;
-    while (r == 0 && read(rsh->signal_fd, &number, 1) == 1)
-        r = launch_channel_send_byte(&rsh->channel, LAUNCH_SIGNAL, number, err);
+    int r = 0, number;
+    while (r == 0 && (number = mst_signals_read(rsh->signal_fd)) != 0)
+        r = launch_channel_send_byte(&rsh->channel, LAUNCH_SIGNAL, (uint8_t)number, err);
     return r;
 }
 
@@ -211,7 +185,7 @@ static int run(struct rsh *rsh, const struct mst_buf *request, struct mst_error 
     int fd = -1;
     int r = connect_to_agent(&fd, err);
     if (r == 0)
-        r = catch_signals(rsh, err);
+        r = mst_signals_open(passed_on, MST_ARRAY_COUNT(passed_on), &rsh->signal_fd, err);
     if (r < 0) {
         mst_closep(&fd);
         return r;
@@ -252,6 +226,5 @@ int exec_rsh(int argc, char **argv)
     launch_sink_release(&rsh.out);
     launch_sink_release(&rsh.errors);
     mst_closep(&rsh.signal_fd);
-    mst_closep(&signal_write_fd);
     return r < 0 ? mst_fail(RSH_FAULT, &err) : rsh.status;
 }
