@@ -966,9 +966,29 @@ static int receive_proposal(struct membership *membership, struct peer *peer,
     return 0;
 }
 
-static bool is_own_lineage(const struct membership *membership, const uint8_t *lineage)
+static bool is_of_lineage(const struct membership_vow *vow, const uint8_t *lineage)
 {
-    return memcmp(membership->kept.vow.held.lineage, lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+    bool found = vow->held.view > 0 && memcmp(vow->held.lineage, lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+    for (size_t a = 0; a < vow->count; a++)
+        found = found || memcmp(vow->attempts[a].lineage, lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+    return found;
+}
+
+/* Is there somebody who may need this worker's signature, to go on without it? */
+static bool any_of_own_lineage(const struct membership *membership)
+{
+    for (size_t p = 0; p < membership->peer_count; p++) {
+        const struct peer *peer = membership->peers[p];
+        const struct membership_vow *vow = &peer->kept.vow;
+        bool shared = peer->held.view > 0
+                          ? is_of_lineage(&membership->kept.vow, peer->held.lineage)
+                          : vow->held.view > 0 && is_of_lineage(&membership->kept.vow, vow->held.lineage);
+        for (size_t a = 0; peer->held.view == 0 && a < vow->count; a++)
+            shared = shared || is_of_lineage(&membership->kept.vow, vow->attempts[a].lineage);
+        if (peer->up && !peer->leaving && shared)
+            return true;
+    }
+    return false;
 }
 
 /* Others run a view without this worker, which wants to leave: is that the end of it? In another lineage,
@@ -977,18 +997,10 @@ static bool may_go(const struct membership *membership, const struct membership_
 {
     if (!membership->leaving || membership->condition == SILENT)
         return false;
-    if (is_own_lineage(membership, hold->lineage))
+    if (is_of_lineage(&membership->kept.vow, hold->lineage))
         return hold->view > membership->view.view || (hold->view == membership->view.view &&
                                                       !find_member(membership, &membership->options.self.id));
-    if (membership->condition != TALKING)
-        return false;
-    for (size_t p = 0; p < membership->peer_count; p++) {
-        const struct peer *peer = membership->peers[p];
-        if (peer->up && (peer->held.view > 0 ? is_own_lineage(membership, peer->held.lineage)
-                                             : is_own_lineage(membership, peer->kept.vow.held.lineage)))
-            return false;
-    }
-    return true;
+    return membership->condition == TALKING && !any_of_own_lineage(membership);
 }
 
 static int receive_hold(struct membership *membership, struct peer *peer,

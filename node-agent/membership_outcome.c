@@ -211,6 +211,22 @@ static bool is_outranked(const struct choice *choice, size_t i)
     return false;
 }
 
+static bool is_present_in(const struct membership_ballot *ballot, const struct outcome_proposal *proposal)
+{
+    const size_t place = place_of(ballot, &proposal->worker.slot);
+    return ballot && place < ballot->count && ballot->places[place].part == MEMBERSHIP_PRESENT &&
+           remembers(proposal->vow, ballot);
+}
+
+/* Only who is in, or may be, has anything to take leave of. */
+static bool is_needed(const struct choice *choice, const struct outcome_proposal *proposal)
+{
+    bool needed = is_present_in(choice->base, proposal);
+    for (size_t d = 0; d < choice->doubt_count; d++)
+        needed = needed || is_present_in(choice->doubts[d], proposal);
+    return needed;
+}
+
 static enum part part_of(const struct choice *choice, size_t i)
 {
     const struct outcome_proposal *proposal = &choice->proposals[i];
@@ -218,12 +234,7 @@ static enum part part_of(const struct choice *choice, size_t i)
         return PART_NONE;
     if (!proposal->leaving || FAULT(LEAVER_COUNTED))
         return is_outranked(choice, i) ? PART_NONE : PART_MEMBER;
-    /* Only who is in has anything to take leave of. */
-    const size_t place = place_of(choice->base, &proposal->worker.slot);
-    const bool is_in = choice->base && place < choice->base->count &&
-                       choice->base->places[place].part == MEMBERSHIP_PRESENT &&
-                       same_lineage(&proposal->vow->held, choice->base);
-    return is_in ? PART_WITNESS : PART_NONE;
+    return is_needed(choice, proposal) ? PART_WITNESS : PART_NONE;
 }
 
 /* Before whom a newcomer stands in the list: by place, then by the whole address as a number. */
