@@ -344,6 +344,7 @@ static void note_signature(struct machine *machine, const struct membership_ball
                                     .view = ballot->view,
                                     .ipv4 = machine->ipv4};
     memcpy(signature->digest, ballot->digest, MST_SHA256_BYTES);
+    memcpy(signature->lineage, ballot->lineage, MEMBERSHIP_LINEAGE_BYTES);
     for (size_t p = 0; p < ballot->count; p++)
         for (size_t m = 0; m < simulation->machine_count; m++)
             if (is_place_of(simulation, &ballot->places[p], m) && simulation->machines[m].first_listed == 0)
@@ -358,8 +359,6 @@ void rules_saved(struct machine *machine, const struct membership_vow *vow)
 {
     const struct membership_vow *kept = &machine->disk.kept.vow;
     const uint64_t view = machine_signed_view(vow), before = machine_signed_view(kept);
-    if (machine->first_vow == 0)
-        machine->first_vow = view;
     if (view < before)
         simulation_violate(machine->simulation, "m%zu saved a vow of view %" PRIu64 " over one of %" PRIu64,
                            machine->index, view, before);
@@ -449,11 +448,9 @@ static void check_shape(struct simulation *simulation, const struct session *ses
 {
     const struct simulation_scenario *scenario = simulation->scenario;
     bool first = true;
-    for (size_t m = 0; m < session->count; m++)
-        first = first && simulation->machines[session->machines[m]].first_vow == session->view;
-    for (size_t h = 0; h < simulation->held_count; h++)
-        first = first && (!same_lineage(simulation->held[h].lineage, session->lineage) ||
-                          simulation->held[h].view >= session->view);
+    for (size_t s = 0; s < simulation->signature_count; s++)
+        first = first && (simulation->signatures[s].view >= session->view ||
+                          !same_lineage(simulation->signatures[s].lineage, session->lineage));
     const size_t least = first ? scenario->first : scenario->least;
     if (session->count < least || session->count > scenario->most)
         simulation_violate(simulation, "view %" PRIu64 " of %zu workers, %zu to %zu are wanted",

@@ -141,8 +141,7 @@ struct machine {
     struct belief beliefs[MACHINES];
 
     uint64_t proposed_view, committed_view; /* the highest numbers of this incarnation */
-    uint64_t first_vow,
-        first_listed; /* the first number that any life of its slot kept; that anybody kept with it */
+    uint64_t first_listed; /* the first number that anybody signed with its slot in the list */
 };
 
 /* A list that was signed under a number by a slot's disk. */
@@ -150,7 +149,7 @@ struct signature {
     size_t machine;
     uint64_t generation, incarnation, view;
     uint32_t ipv4;
-    uint8_t digest[MST_SHA256_BYTES];
+    uint8_t digest[MST_SHA256_BYTES], lineage[MEMBERSHIP_LINEAGE_BYTES];
 };
 
 /* What was proposed under a number by an incarnation. */
