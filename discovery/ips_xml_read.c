@@ -263,12 +263,20 @@ int discovery_ips_xml_read(const char *path, uint16_t port, struct discovery_hos
     int r = mst_file_read(path, &content, err);
     if (r < 0)
         return r;
+    /* libxml2's handler for this thread: what goes wrong before the reader exists, or in its input, would be
+     * printed to stderr. */
+    void *context_before = xmlStructuredErrorContext;
+    const xmlStructuredErrorFunc handler_before = xmlStructuredError;
+    xmlSetStructuredErrorFunc(&reader, reader_fault);
     reader.xml = xmlReaderForMemory(mst_buf_text(&content), (int)content.count, NULL, NULL, XML_PARSE_NONET);
-    if (!reader.xml)
-        return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
-    xmlTextReaderSetStructuredErrorHandler(reader.xml, reader_fault, &reader);
-    r = read_document(&reader, err);
+    if (reader.xml)
+        r = read_document(&reader, err);
+    else if (reader.fault[0])
+        r = mst_error_set(err, -EBADMSG, "%s:%d: %s", path, reader.fault_line, reader.fault);
+    else
+        r = mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
     xmlFreeTextReader(reader.xml);
+    xmlSetStructuredErrorFunc(context_before, handler_before);
     if (r < 0) {
         free(reader.hosts);
         return r;

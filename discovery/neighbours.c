@@ -37,7 +37,7 @@ static int ask(int fd, unsigned interface_index, struct mst_error *err)
 }
 
 /* The entry's address, or 0 when it is none that answered lately. */
-static uint32_t entry_address(const struct nlmsghdr *header, unsigned interface_index)
+static uint32_t entry_address(struct nlmsghdr *header, unsigned interface_index)
 {
     const struct ndmsg *entry = NLMSG_DATA(header);
     const unsigned alive = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT;

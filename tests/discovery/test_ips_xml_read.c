@@ -74,6 +74,8 @@ static const struct {
      "'&b;&b;&b;&b;&b;&b;&b;&b;'><!ENTITY d '&c;&c;&c;&c;&c;&c;&c;&c;'>]><nmaprun args='&d;'/>",
      -EBADMSG},
     {"an entity that nobody declared", "<nmaprun>&nobody;</nmaprun>", -EBADMSG},
+    {"an encoding that nobody knows", "<?xml version='1.0' encoding='nonsense'?><nmaprun/>", -EBADMSG},
+    {"another width of characters than is there", "\xfe\xff<nmaprun/>", -EBADMSG},
     {"a long address",
      HEAD "<address addr='10.0.0.1000000000000000000000000000000000000000000000000000000000000000000' "
           "addrtype='ipv4'/>" TAIL,

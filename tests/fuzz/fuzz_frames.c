@@ -1,61 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a stranger can send to an agent: hello messages, control frames and ARP replies. The first byte of
- * the input chooses the parser, the second how large the pieces are in which the rest arrives. */
-#include "arp_packet.h"
+/* The control frame layer. The first byte of the input says whether it is the stream itself, is added to a
+ * stream of good frames, or says in which order they come; the second how large the pieces are in which the
+ * stream arrives. */
+#include "muster/big_endian.h"
 #include "muster/hello.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-
-static struct discovery_self make_self(void)
-{
-    struct discovery_self self = {.key_count = 1};
-    memcpy(self.identity.cluster, "blue", 5);
-    memcpy(self.identity.slot, "w1.1", 5);
-    self.identity.role = DISCOVERY_ROLE_WORKER;
-    self.identity.ipv4 = 1;
-    self.identity.port = 1;
-    self.keys[0].count = DISCOVERY_KEY_MIN_BYTES;
-    return self;
-}
-
-static void feed_hello(bool dialer, const uint8_t *bytes, size_t count, size_t piece)
-{
-    const struct discovery_self self = make_self();
-    struct discovery_hello hello;
-    int r = dialer ? discovery_hello_dialer(&hello, &self, DISCOVERY_PURPOSE_CONTROL, 1, 1, NULL)
-                   : discovery_hello_listener(&hello, &self, NULL, NULL, 1, 1, NULL);
-    while (r >= 0 && count > 0 && discovery_hello_wanted(&hello) > 0) {
-        size_t taken, out;
-        (void)discovery_hello_output(&hello, &out);
-        discovery_hello_sent(&hello, out);
-        r = discovery_hello_feed(&hello, bytes, count < piece ? count : piece, &taken, NULL);
-        bytes += taken;
-        count -= taken;
-    }
-    if (hello.status == DISCOVERY_HELLO_DONE)
-        abort(); /* nobody guesses the key */
-    discovery_hello_release(&hello);
-}
-
-/* A real first message with the input added to it byte by byte, so that what is checked behind the magic is
- * reached. */
-static void feed_altered_opener(const uint8_t *bytes, size_t count, size_t piece)
-{
-    const struct discovery_self self = make_self();
-    struct discovery_hello dialer;
-    uint8_t opener[DISCOVERY_HELLO_MESSAGE_BYTES];
-    size_t opener_bytes;
-    if (discovery_hello_dialer(&dialer, &self, DISCOVERY_PURPOSE_CONTROL, 1, 1, NULL) == 0) {
-        memcpy(opener, discovery_hello_output(&dialer, &opener_bytes), sizeof opener);
-        for (size_t i = 0; i < sizeof opener && i < count; i++)
-            opener[i] = (uint8_t)(opener[i] + bytes[i]);
-        feed_hello(false, opener, sizeof opener, piece);
-    }
-    discovery_hello_release(&dialer);
-}
 
 /* As it is, or laid over good frames: byte by byte, the input is what is added to them. */
 static void feed_frames(bool over_good_ones, const uint8_t *bytes, size_t count, size_t piece)
@@ -87,40 +40,64 @@ static void feed_frames(bool over_good_ones, const uint8_t *bytes, size_t count,
         at += taken;
         while (r >= 0 && (r = discovery_frames_next(&receiver, &type, &payload, &payload_bytes, NULL)) == 1)
             good_bytes += payload_bytes + DISCOVERY_FRAME_OVERHEAD_BYTES;
+        if (r == 0 && discovery_frames_waiting(&receiver) + discovery_frames_room(&receiver) !=
+                          DISCOVERY_FRAME_MAX_BYTES + DISCOVERY_FRAME_OVERHEAD_BYTES)
+            abort();
     }
     if (over_good_ones ? good_bytes > altered_at : good_bytes > 0)
         abort(); /* an altered frame was taken */
+    if (!over_good_ones && count >= DISCOVERY_FRAME_HEADER_BYTES &&
+        mst_be_get_u32(bytes) > DISCOVERY_FRAME_MAX_BYTES && r >= 0)
+        abort(); /* a length beyond the limit was waited for */
     mst_buf_release(&stream);
+    discovery_frames_release(&sender);
+    discovery_frames_release(&receiver);
+}
+
+/* Good frames, one whole frame a byte of the input, in the order that it says: dropped, repeated, turned.
+ * Only those that come in their own order are taken. */
+static void feed_out_of_order(const uint8_t *bytes, size_t count)
+{
+    enum { FRAMES = 6 };
+    struct discovery_session session = {.dialer = true};
+    struct discovery_frames sender, receiver;
+    struct mst_buf frames[FRAMES];
+    int r = discovery_frames_init(&sender, &session, NULL);
+    session.dialer = false;
+    if (r < 0 || discovery_frames_init(&receiver, &session, NULL) < 0)
+        abort();
+    for (uint16_t f = 0; f < FRAMES; f++) {
+        frames[f] = (struct mst_buf)MST_BUF_INIT(1024);
+        if (discovery_frames_pack(&sender, f, "0123456789", f, &frames[f], NULL) < 0)
+            abort();
+    }
+    uint16_t expected = 0;
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        const uint16_t f = bytes[i] % FRAMES;
+        uint16_t type = 99;
+        const uint8_t *payload;
+        size_t taken, payload_bytes;
+        if (discovery_frames_feed(&receiver, frames[f].bytes, frames[f].count, &taken, NULL) < 0)
+            abort();
+        r = discovery_frames_next(&receiver, &type, &payload, &payload_bytes, NULL);
+        if ((r == 1) != (f == expected) || (r == 1 && (type != f || payload_bytes != f)))
+            abort();
+        r = r == 1 ? 0 : r;
+        expected++;
+    }
+    for (size_t f = 0; f < FRAMES; f++)
+        mst_buf_release(&frames[f]);
     discovery_frames_release(&sender);
     discovery_frames_release(&receiver);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-    static const uint8_t mac[DISCOVERY_MAC_BYTES] = {2};
-    struct arp_reply reply;
     if (count < 2)
         return 0;
-    const size_t piece = bytes[1] == 0 ? count : bytes[1];
-    switch (bytes[0] % 6) {
-    case 0:
-        feed_hello(false, bytes + 2, count - 2, piece);
-        break;
-    case 1:
-        feed_hello(true, bytes + 2, count - 2, piece);
-        break;
-    case 2:
-        feed_frames(false, bytes + 2, count - 2, piece);
-        break;
-    case 3:
-        feed_frames(true, bytes + 2, count - 2, piece);
-        break;
-    case 4:
-        (void)arp_reply_get(bytes + 2, count - 2, mac, 1, &reply);
-        break;
-    case 5:
-        feed_altered_opener(bytes + 2, count - 2, piece);
-        break;
-    }
+    if (bytes[0] % 3 == 2)
+        feed_out_of_order(bytes + 2, count - 2);
+    else
+        feed_frames(bytes[0] % 3 == 1, bytes + 2, count - 2, bytes[1] == 0 ? count : bytes[1]);
     return 0;
 }
