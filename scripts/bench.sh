@@ -13,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/build.sh"
 
 usage() {
     cat <<USAGE
-usage: bench.sh agents|step|sweep|exchange|ring|direct [OPTIONS OF THE BENCHMARK]
+usage: bench.sh agents|step|sweep|exchange|ring|direct|membership [OPTIONS OF THE BENCHMARK]
 
   agents        3 to 64 agents on this machine: found and agreed, first step, and on again after a loss (root)
   step          whole training steps of one worker, beside the bare matrix products of the same shapes
@@ -21,6 +21,7 @@ usage: bench.sh agents|step|sweep|exchange|ring|direct [OPTIONS OF THE BENCHMARK
   exchange      sums over loopback by the ring and the direct exchange in turn: 1 to 16 workers, 0 to 2.77 million
                 floats, every sum checked
   ring, direct  only one of the two
+  membership    one agreement among 3 to 1000 workers: messages, bytes, memory and time
 USAGE
 }
 
@@ -30,9 +31,9 @@ case ${1:-} in
     exit 0
     ;;
 agents) name=$1 program=(bench_agents.sh) ;;
-step | sweep | exchange) name=$1 program=("bench_$1") ;;
+step | sweep | exchange | membership) name=$1 program=("bench_$1") ;;
 ring | direct) name=$1 program=(bench_exchange --exchange "$1") ;;
-*) usage_error "expected agents, step, sweep, exchange, ring or direct, got '${1:-}'" ;;
+*) usage_error "expected agents, step, sweep, exchange, ring, direct or membership, got '${1:-}'" ;;
 esac
 shift
 cd "$(repo_root)"
