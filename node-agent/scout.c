@@ -11,10 +11,12 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/log.h"
+#include "process.h"
 #include "report.h"
 #include "search.h"
 #include "station.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +48,9 @@ struct scout {
     size_t searched;          /* the first so many are searched */
     uint64_t quiet_ns;        /* when the next is searched, or those met are counted */
     uint64_t waiting_ns;
-    bool met_any, stopped;
+    int signal_fd;
+    int stop; /* the signal that told to stop, 0: none */
+    bool met_any;
     bool all_quiet; /* every network was searched, and nobody met in the pause after it */
     const struct station_network *chosen;
 };
@@ -117,11 +121,11 @@ static int search_next(struct scout *scout, struct mst_error *err)
     return r;
 }
 
-static void stop_asked(void *context, uint32_t events)
+static void signalled(void *context, uint32_t events)
 {
     struct scout *scout = context;
     (void)events;
-    scout->stopped = true;
+    scout->stop = process_signals_read(scout->signal_fd);
 }
 
 /* "eth0 10.10.0.0/24, eth1 10.20.0.0/24" */
@@ -213,7 +217,7 @@ static int run(struct scout *scout, uint64_t deadline_ns, uint64_t alone_ns, str
     uint64_t now_ns = mst_now_ns();
     int r = 0;
     scout->waiting_ns = now_ns + WAITING_EVERY_NS;
-    while (r == 0 && !scout->chosen && !scout->stopped && now_ns < deadline_ns) {
+    while (r == 0 && !scout->chosen && scout->stop == 0 && now_ns < deadline_ns) {
         r = loop_run_once(scout->loop, next_deadline_ns(scout, now_ns, deadline_ns), err);
         now_ns = mst_now_ns();
         if (r == 0)
@@ -227,23 +231,25 @@ static int run(struct scout *scout, uint64_t deadline_ns, uint64_t alone_ns, str
     }
     if (r < 0 || scout->chosen)
         return r;
-    if (scout->stopped)
-        return mst_error_set(err, -ECANCELED, "told to stop while looking for the others' network");
+    if (scout->stop != 0)
+        return mst_error_set(err, scout->stop == SIGINT ? -EINTR : -ECANCELED,
+                             "told to stop while looking for the others' network");
     char text[MST_ERROR_TEXT_BYTES / 2];
     networks_text(scout->station, text, sizeof text);
     return mst_error_set(err, -ETIMEDOUT, "no agent of cluster '%s' on any of: %s",
                          scout->station->self.identity.cluster, text);
 }
 
-static int open_all(struct scout *scout, int stop_fd, struct mst_error *err)
+static int open_all(struct scout *scout, int signal_fd, struct mst_error *err)
 {
     const size_t count = scout->station->network_count;
     scout->networks = calloc(count, sizeof *scout->networks);
     if (!scout->networks)
         return mst_error_set(err, -ENOMEM, "look for the others' network: no memory");
+    scout->signal_fd = signal_fd;
     int r = loop_new(&scout->loop, err);
-    if (r == 0 && stop_fd >= 0)
-        r = loop_add(scout->loop, stop_fd, EPOLLIN, stop_asked, scout, err);
+    if (r == 0 && signal_fd >= 0)
+        r = loop_add(scout->loop, signal_fd, EPOLLIN, signalled, scout, err);
     for (size_t n = 0; r == 0 && n < count; n++) {
         scout->networks[n].network = &scout->station->networks[n];
         r = open_network(scout, &scout->networks[n], err);
@@ -275,13 +281,13 @@ size_t station_others(const struct station *station, uint32_t *ret_ipv4)
     return count;
 }
 
-int station_settle(struct station *station, uint64_t deadline_ns, uint64_t alone_ns, int stop_fd,
+int station_settle(struct station *station, uint64_t deadline_ns, uint64_t alone_ns, int signal_fd,
                    struct mst_error *err)
 {
     struct scout scout = {.station = station};
     if (station->network_count < 2)
         return 0;
-    int r = open_all(&scout, stop_fd, err);
+    int r = open_all(&scout, signal_fd, err);
     if (r == 0)
         r = run(&scout, deadline_ns, alone_ns, err);
     if (r == 0) {

@@ -48,6 +48,8 @@ int station_exit_status(int code)
         return MST_EXIT_FAILED;
     case -ETIMEDOUT:
         return MST_EXIT_TIMEOUT;
+    case -EINTR:
+        return MST_EXIT_INTERRUPTED;
     case -ECANCELED:
         return MST_EXIT_TERMINATED;
     default:

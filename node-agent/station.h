@@ -48,10 +48,11 @@ void station_close(struct station *station);
 
 /* Decide for one of several networks: that on which an agent of the cluster proves to be; `choice`, `arp` and
  * `self` are its from then on. Blocks: for no time where there is one network only, else until somebody is
- * met, `deadline_ns` (-ETIMEDOUT with a text that names the networks) or `stop_fd` is readable (-ECANCELED;
- * nothing is read from it). `alone_ns`: when nobody was met on any network for so long, be content with the
- * best one (0: never). A collector does not search, but follows the first worker that has decided. */
-int station_settle(struct station *station, uint64_t deadline_ns, uint64_t alone_ns, int stop_fd,
+ * met, `deadline_ns` has come (-ETIMEDOUT with a text that names the networks), or a signal tells to stop:
+ * -EINTR for SIGINT, else -ECANCELED; `signal_fd` is process_signals_open()'s, which is read, or -1.
+ * `alone_ns`: when nobody was met on any network for so long, be content with the best one (0: never). A
+ * collector does not search, but follows the first worker that has decided. */
+int station_settle(struct station *station, uint64_t deadline_ns, uint64_t alone_ns, int signal_fd,
                    struct mst_error *err);
 
 /* This agent's addresses on the networks that were not chosen, up to DISCOVERY_CHOICES_MAX: those of mesh's
