@@ -117,8 +117,8 @@ static void of_a_subnet_that_is_too_large_for_tcp_the_part_around_us_is_left(voi
     assert_int_equal(discovery_own_subnet(&choice.interface).network, 0x0a140000);
     assert_non_null(strstr(choice.reason, "only 10.20.20.0/22 of it"));
     struct netns_peer peer = netns_peer_start("10.20.23.254/16", NULL, NULL, NULL);
-    const struct discovery_sweep_options options = {
-        .choice = choice, .no_resend = true, .reply_timeout_ms = 20};
+    wait_until_reachable(0x0a1417fe);
+    const struct discovery_sweep_options options = {.choice = choice};
     struct discovery_sweep *sweep = NULL;
     assert_int_equal(discovery_tcp_sweep_new(&options, &sweep, NULL), 0);
     assert_int_equal(discovery_sweep_result(sweep)->addresses,
