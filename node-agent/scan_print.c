@@ -20,7 +20,9 @@ static int print_agent(struct mst_table *table, const struct scan_finding *findi
         r = mst_table_cell(table, "%s", discovery_state_text(who->state));
     if (r == 0)
         r = mst_table_cell(table, "%" PRIu64, who->view);
-    return r < 0 ? r : mst_table_cell(table, "step %" PRIu64, who->step);
+    if (r == 0 && who->role == DISCOVERY_ROLE_WORKER)
+        return mst_table_cell(table, "step %" PRIu64, who->step);
+    return r < 0 ? r : mst_table_cell(table, "%s", "");
 }
 
 static int print_other(struct mst_table *table, const struct discovery_host *host,

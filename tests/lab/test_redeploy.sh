@@ -51,7 +51,7 @@ run 10 "$muster" ps again
 expect_line ' again_w2\.1 .* node2 +running +running '
 run 10 "$muster" ps --format json again
 expect_equal "$(grep -cE '"name":\s*"again_' <<<"$output")" 7 "tasks of ps --format json"
-run 10 "$muster" logs again
+run 10 "$muster" logs --samples again
 expect_line '^again_w3.*"event":"start"'
 expect_line '^again_monitor.*"event":"sample"'
 
