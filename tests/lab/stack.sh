@@ -94,13 +94,16 @@ finish() {
     output_of "$1"
 }
 
-end_processes() {
+end_processes() { end_processes_of "${!pids[@]}"; }
+
+end_processes_of() {
     local name
-    for name in "${!pids[@]}"; do
+    for name in "$@"; do
         kill -TERM -- "-${pids[$name]}" 2>/dev/null || true
     done
-    for name in "${!pids[@]}"; do
+    for name in "$@"; do
         wait_until 15 "'$name' to end" ended "$name" || kill -KILL -- "-${pids[$name]}" 2>/dev/null || true
+        unset "pids[$name]"
     done
 }
 

@@ -14,14 +14,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 # Long enough for some five losses and returns, and not more.
 : "${epochs:=40}" "${steps:=20}"
-survive_file=$stacks/workload1.yml
+: "${survive_file:=$stacks/workload1.yml}"
 survive_options=()
 reference='' slot=''
 
 survive_test() {
     stack_test
     stack_use "$@" reference
-    survive_options=(-e "MUSTER_EPOCHS=$epochs" -e "MUSTER_STEPS=$steps" -e MUSTER_BATCH=8 -e MUSTER_EXCHANGE=direct
+    survive_options+=(-e "MUSTER_EPOCHS=$epochs" -e "MUSTER_STEPS=$steps" -e MUSTER_BATCH=8 -e MUSTER_EXCHANGE=direct
         -e MUSTER_CHECKPOINT_STEPS=25 -e MUSTER_INTERVAL=500ms)
     survive_reference
 }

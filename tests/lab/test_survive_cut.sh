@@ -9,6 +9,8 @@ source "$(dirname "$0")/survive.sh"
 
 survive_test cut engine
 
+engine_answers() { docker_at "$1" version >/dev/null 2>&1; }
+
 # engine_restart NODE: as `systemctl restart docker` does it.
 engine_restart() {
     local folder=$MUSTER_LAB_DIR/nodes/$1 old
@@ -25,7 +27,7 @@ engine_restart() {
             "$source_root/scripts/lab/node.sh" engine "$folder/daemon.json"
     ) </dev/null >>"$folder/dockerd.log" 2>&1 &
     disown
-    wait_until 30 "the engine of $1 to answer" docker_at "$1" version >/dev/null
+    wait_until 30 "the engine of $1 to answer" engine_answers "$1"
 }
 
 step "a training"

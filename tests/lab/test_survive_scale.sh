@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `docker service scale` from 3 to 5 to 2 workers while they train: newcomers get the state from the others, those that
+# Swarm stops say good-bye first, and the result is that of three workers that nobody touched.
+set -euo pipefail
+# shellcheck source=tests/lab/survive.sh
+source "$(dirname "$0")/survive.sh"
+
+survive_file=$stacks/elastic.yml
+survive_options=(-e MUSTER_WORKERS=2:5)
+survive_test scale
+
+step "three workers"
+survive_begin scale -e MUSTER_SUBNET=10.60.7.0/24
+await_view scale 3
+
+step "five"
+run 30 "$docker_program" service scale --detach scale_worker=5
+expect_status 0
+await_view scale 5 90
+run 30 "$muster" ps scale
+expect_status 0
+for each in 1 2 3 4 5; do
+    expect_line "scale_worker\\.$each .* training +[0-9]+ +[0-4] +[0-9]+/[0-9]+"
+done
+
+step "two"
+run 30 "$docker_program" service scale --detach scale_worker=2
+expect_status 0
+await_view scale 2 90
+
+step "it finishes, with the undisturbed run's result"
+survive_finish scale 900
+output=$complaints
+expect_line '^view [0-9]+, 5 workers, .*joined; training again after '
+expect_line '^view [0-9]+, 2 workers, .*left; training again after '
+expect_no_line ' lost: '
+expect_equal "$(run_value 'sorted(w["state"] for w in run["workers"])')" "['done', 'done', 'left', 'left', 'left']" "states of workers"
