@@ -78,9 +78,11 @@ int verb_deploy(int argc, char **argv)
     r = deploy_stack(&work.session, work.project, &deploy, &has_changed, &err);
     if (r == -ECANCELED)
         say_what_stands(&work.session, argv[first]);
+    if (r >= 0 && !has_changed)
+        report_line(&work.session.report, "stack '%s': nothing to change", argv[first]);
     if (r >= 0)
-        report_line(&work.session.report, "stack '%s': %s%zu services %s in %.1f s", argv[first],
-                    has_changed ? "" : "nothing to change, ", work.project->service_count,
-                    settings.detach ? "deployed" : "up", report_seconds(&work.session.report));
+        report_line(&work.session.report, "stack '%s': %zu services %s in %.1f s", argv[first],
+                    work.project->service_count, settings.detach ? "deployed" : "up",
+                    report_seconds(&work.session.report));
     return cli_project_end(&work, r, &err);
 }
