@@ -59,6 +59,9 @@ tasks_running wrapped 7 || fail "the stack was to stay: $(docker stack ps wrappe
 
 step "a worker that is killed comes back; when none is left, --follow ends with 7 and the last lines"
 sed -e 's/max_attempts: 10/max_attempts: 1/' -e "s|\.\./\.\./trainer|$source_root/trainer|" "$stacks/workload1.yml" >"$test_folder/once.yml"
+run 30 "$docker_program" stack rm wrapped # so that no task of before is taken for one of these
+wait_until 30 "the stack to go" stack_is_gone wrapped || fail "$(stack_objects wrapped)"
+expect_stack_gone wrapped
 begin wrapper env MUSTER_EPOCHS=100000 "$wrapper" -c "$test_folder/once.yml" --out "$out" --follow wrapped
 await_output wrapper 60 '^epoch [0-9]+ of 100000'
 for round in 1 2; do
