@@ -16,6 +16,7 @@
 
 struct service_log {
     struct logfollow *follow;
+    const char *head; /* of the path: "/services/" */
     char id[ENGINE_NAME_MAX_BYTES], name[ENGINE_NAME_MAX_BYTES];
     struct engine_stream *stream; /* NULL: ended */
     struct engine_frames frames;
@@ -229,7 +230,7 @@ static int open_log(struct service_log *log, struct mst_error *err)
     mst_cleanup(mst_buf_release) struct mst_buf path = MST_BUF_INIT(PATH_MAX_BYTES),
                                                 query = MST_BUF_INIT(QUERY_MAX_BYTES);
     struct engine_call call = {.method = "GET", .about = log->name};
-    int r = engine_path(&path, "/services/", log->id, "/logs");
+    int r = engine_path(&path, log->head, log->id, "/logs");
 
     if (r >= 0)
         r = log_query(log, &query);
@@ -284,23 +285,36 @@ void logfollow_freep(struct logfollow **follow)
     *follow = NULL;
 }
 
-int logfollow_add(struct logfollow *follow, const char *service_id, const char *name, bool is_tty,
-                  struct mst_error *err)
+static int add_log(struct logfollow *follow, const char *head, const char *id, const char *name, bool is_tty,
+                   struct mst_error *err)
 {
     struct service_log *log = calloc(1, sizeof *log);
 
     if (!log)
         return mst_error_set(err, -ENOMEM, "log of service '%s': no memory", name);
     log->follow = follow;
+    log->head = head;
     log->is_tty = is_tty;
     log->retry_ms = RETRY_FIRST_MS;
     log->frames = (struct engine_frames)ENGINE_FRAMES_INIT;
     log->lines = (struct engine_lines)ENGINE_LINES_INIT;
-    (void)snprintf(log->id, sizeof log->id, "%s", service_id);
+    (void)snprintf(log->id, sizeof log->id, "%s", id);
     (void)snprintf(log->name, sizeof log->name, "%s", name);
     log->next = follow->first;
     follow->first = log;
     return open_log(log, err);
+}
+
+int logfollow_add(struct logfollow *follow, const char *service_id, const char *name, bool is_tty,
+                  struct mst_error *err)
+{
+    return add_log(follow, "/services/", service_id, name, is_tty, err);
+}
+
+int logfollow_add_task(struct logfollow *follow, const char *task_id, const char *name, bool is_tty,
+                       struct mst_error *err)
+{
+    return add_log(follow, "/tasks/", task_id, name, is_tty, err);
 }
 
 int logfollow_tick(struct logfollow *follow, struct mst_error *err)

@@ -36,9 +36,13 @@ int logfollow_new(struct session *session, const struct logfollow_options *optio
                   struct mst_error *err);
 void logfollow_free(struct logfollow *follow); /* before its session is closed */
 void logfollow_freep(struct logfollow **follow);
-/* `is_tty`: the service has a terminal, so its log has no frames. */
+/* `is_tty`: the service has a terminal, so its log has no frames. Without `follow` the engine leaves out
+ * tasks that start or are not healthy yet: logfollow_add_task(). */
 int logfollow_add(struct logfollow *follow, const char *service_id, const char *name, bool is_tty,
                   struct mst_error *err);
+/* One task's log; `name` is its service's. */
+int logfollow_add_task(struct logfollow *follow, const char *task_id, const char *name, bool is_tty,
+                       struct mst_error *err);
 /* Call once a round: opens again what ended, and returns what on_message or a log refused for good returned.
  */
 int logfollow_tick(struct logfollow *follow, struct mst_error *err);

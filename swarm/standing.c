@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TAIL_LINES  "100" /* at an event a second, of which each kind has all that is shown */
-#define PATIENCE_MS 3000  /* a node that is down never answers */
-#define ROUND_MS    100
-#define TASKS_MAX   8192
+#define TAIL_LINES   "100" /* at an event a second, of which each kind has all that is shown */
+#define PATIENCE_MS  3000  /* a node that is down never answers */
+#define ROUND_MS     100
+#define TASKS_MAX    8192
+#define STARTING_MAX 64 /* of a service: each is a connection */
 
 void standings_release(struct standings *standings)
 {
@@ -86,7 +87,31 @@ static int take_message(void *context, const struct log_message *message, struct
     return r < 0 ? mst_error_set(err, r, "logs: no memory") : 0;
 }
 
-static int follow_workers(struct logfollow *follow, const cJSON *services, struct mst_error *err)
+/* A worker starts until its health is known, and trains long before. */
+static int add_starting(struct logfollow *follow, const cJSON *service, bool is_tty, const cJSON *tasks,
+                        struct mst_error *err)
+{
+    const cJSON *task;
+    size_t count = 0;
+
+    cJSON_ArrayForEach(task, tasks)
+    {
+        const char *state = mst_json_string_or(mst_json_at(task, "Status", NULL), "State", "");
+        int r;
+        if (strcmp(state, "starting") != 0 || count >= STARTING_MAX ||
+            strcmp(mst_json_string_or(task, "ServiceID", ""), live_id(service, ENGINE_SERVICE)) != 0)
+            continue;
+        r = logfollow_add_task(follow, mst_json_string_or(task, "ID", ""), live_name(service, ENGINE_SERVICE),
+                               is_tty, err);
+        if (r < 0)
+            return r;
+        count++;
+    }
+    return 0;
+}
+
+static int follow_workers(struct logfollow *follow, const cJSON *services, const cJSON *tasks,
+                          struct mst_error *err)
 {
     const cJSON *service;
 
@@ -100,14 +125,16 @@ static int follow_workers(struct logfollow *follow, const cJSON *services, struc
             continue;
         r = logfollow_add(follow, live_id(service, ENGINE_SERVICE), live_name(service, ENGINE_SERVICE),
                           is_tty, err);
+        if (r >= 0)
+            r = add_starting(follow, service, is_tty, tasks, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-int standings_read(struct session *session, const cJSON *services, struct standings *ret_standings,
-                   struct mst_error *err)
+int standings_read(struct session *session, const cJSON *services, const cJSON *tasks,
+                   struct standings *ret_standings, struct mst_error *err)
 {
     const struct logfollow_options options = {.stdout_only = true, .tail = TAIL_LINES};
     const uint64_t deadline_ns = mst_now_ns() + PATIENCE_MS * MST_NS_PER_MS;
@@ -117,7 +144,7 @@ int standings_read(struct session *session, const cJSON *services, struct standi
     int r = logfollow_new(session, &options, take_message, &standings, &follow, &why);
 
     if (r >= 0)
-        r = follow_workers(follow, services, &why);
+        r = follow_workers(follow, services, tasks, &why);
     while (r >= 0 && logfollow_open_count(follow) > 0) {
         r = session_wait(session, ROUND_MS, deadline_ns, &why);
         if (r == -ETIMEDOUT)

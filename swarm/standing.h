@@ -12,10 +12,10 @@ struct standings {
     size_t count;
 };
 
-/* Read the last lines of all worker services in `services`, for a few seconds at most; what cannot be read is
- * a warning on the session's report. -ENOMEM or -ECANCELED. */
-int standings_read(struct session *session, const cJSON *services, struct standings *ret_standings,
-                   struct mst_error *err);
+/* Read the last lines of the tasks of all worker services in `services`, for a few seconds at most; what
+ * cannot be read is a warning on the session's report. -ENOMEM or -ECANCELED. */
+int standings_read(struct session *session, const cJSON *services, const cJSON *tasks,
+                   struct standings *ret_standings, struct mst_error *err);
 void standings_release(struct standings *standings);
 const struct worker *standings_find(const struct standings *standings, const char *task_id); /* or NULL */
 

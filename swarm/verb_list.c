@@ -256,7 +256,7 @@ static int list_tasks(struct session *session, const char *stack, enum output_fo
     if (r >= 0)
         r = tasks_rows(tasks, services, &rows, &count, err);
     if (r >= 0)
-        r = standings_read(session, services, &standings, err);
+        r = standings_read(session, services, tasks, &standings, err);
     /* For programs the keys are always there; a stack without workers needs no empty columns. */
     return r < 0 ? r
                  : print_tasks(rows, count, &nodes, &standings,

@@ -224,8 +224,9 @@ static void ps_says_how_far_each_worker_is(void **state)
         {"training", "training     7     1  3/41"}, {"paused", "paused       7     0  3/40"},
         {"forming", "forming      -     -  -"},     {"silent", "-            -     -  -"},
         {"done", "done         7     2  12/70"},    {"killed", "-            7     3  3/9"},
+        {"starts", "training     7     5  3/41"},
     };
-    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536), starting = MST_BUF_INIT(65536);
     struct fake_engine *fake = fake_engine_start(NULL, 0);
     struct program program;
 
@@ -239,6 +240,7 @@ static void ps_says_how_far_each_worker_is(void **state)
     fake_engine_add(fake, "tasks", PS_TASK("silent", "4", "starting"));
     fake_engine_add(fake, "tasks", PS_TASK("done", "5", "complete"));
     fake_engine_add(fake, "tasks", PS_TASK("killed", "6", "failed"));
+    fake_engine_add(fake, "tasks", PS_TASK("starts", "7", "starting"));
     /* The ends of the logs: no `start` is in them. */
 #define PROGRESS(rank, epoch, step)                                                                          \
     "{\"event\":\"progress\",\"view\":7,\"rank\":" rank ",\"world\":4,\"epoch\":" epoch ",\"step\":" step    \
@@ -253,6 +255,10 @@ static void ps_says_how_far_each_worker_is(void **state)
     fake_engine_frame(&log, 1, "02", "done", "{\"event\":\"done\",\"epochs\":12}\n");
     fake_engine_frame(&log, 1, "01", "killed", PROGRESS("3", "3", "9"));
     fake_engine_stream(fake, "/services/s/logs", log.bytes, log.count);
+    /* The engine leaves tasks out of a service's log until they are healthy. */
+    fake_engine_frame(&starting, 1, "01", "starts", PROGRESS("5", "3", "41"));
+    fake_engine_stream(fake, "/tasks/starts/logs", starting.bytes, starting.count);
+    fake_engine_stream(fake, "/tasks/silent/logs", "", 0);
     start(&program, fake, table);
     finish(&program);
     assert_int_equal(program.status, 0);
