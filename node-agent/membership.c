@@ -1003,6 +1003,20 @@ static bool may_go(const struct membership *membership, const struct membership_
     return membership->condition == TALKING && !any_of_own_lineage(membership);
 }
 
+/* Each of two workers that hold views without the other decides this from the same two messages, and one of
+ * them yields. Equal numbers of one lineage there are only where a minority was allowed to go on. */
+static bool yields_to(const struct membership *membership, const struct peer *peer)
+{
+    const uint64_t own = membership->view.view;
+    const bool same = memcmp(peer->held.lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
+    if (FAULT(LINEAGE_DROPPED) || (same && peer->held.view != own))
+        return peer->held.view > own;
+    if (hold_is_further(&peer->held, &peer->told))
+        return true;
+    return same && !hold_is_further(&peer->told, &peer->held) &&
+           memcmp(peer->worker.id.bytes, membership->options.self.id.bytes, MEMBERSHIP_ID_BYTES) < 0;
+}
+
 static int receive_hold(struct membership *membership, struct peer *peer,
                         const struct membership_message *message, uint64_t now_ns, struct mst_error *err)
 {
@@ -1023,9 +1037,7 @@ static int receive_hold(struct membership *membership, struct peer *peer,
         return propose(membership, membership->highest, now_ns, err);
     if (membership->condition != HOLDING || find_member(membership, &peer->worker.id))
         return 0;
-    const bool same = FAULT(LINEAGE_DROPPED) ||
-                      memcmp(message->lineage, membership->view.lineage, MEMBERSHIP_LINEAGE_BYTES) == 0;
-    if (same ? message->view > membership->view.view : hold_is_further(&peer->held, &peer->told))
+    if (yields_to(membership, peer))
         ask_to_stop(membership, true, "the job goes on in a view without this worker", now_ns);
     return 0;
 }
