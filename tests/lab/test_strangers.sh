@@ -9,8 +9,8 @@ source "$(dirname "$0")/stack.sh"
 
 stack_test
 readonly subnet=10.20.30.0/24
-stack_use one other third
 at_end 'docker network rm street >/dev/null 2>&1; docker secret rm street_key street_key2 >/dev/null 2>&1'
+stack_use one other third
 
 # stranger NODE NAME IMAGE COMMAND...: a container on the network; fills $pid and $address.
 stranger() {

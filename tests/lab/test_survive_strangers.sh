@@ -11,8 +11,9 @@ epochs=40 steps=25
 source "$(dirname "$0")/survive.sh"
 
 readonly subnet=10.60.8.0/24
-survive_test guarded
+# Registered first, so that it comes last: the stack must be gone before.
 at_end 'docker network rm nuisance >/dev/null 2>&1; docker secret rm nuisance_key >/dev/null 2>&1'
+survive_test guarded
 
 step "a network with strangers on it"
 head -c 32 /dev/urandom >"$test_folder/key"
@@ -45,9 +46,11 @@ sed -e '/^networks:/,/^$/c networks: {training: {external: true, name: nuisance}
 survive_file=$test_folder/street.yml
 survive_begin guarded -e "MUSTER_SUBNET=$subnet" -e MUSTER_STEP_LOG=true
 await_view guarded 3
-mapfile -t addresses < <(for service in w1 w2 w3; do
-    docker service logs --raw "guarded_$service" | sed -n 's/.*"event":"start".*"address":"\([0-9.]*\)".*/\1/p'
-done)
+addresses=()
+for each in w1.1 w2.1 w3.1; do
+    container_of_slot guarded "$each" || fail "no container of $each"
+    addresses+=("$(docker_at "$node" inspect --format '{{.NetworkSettings.Networks.nuisance.IPAddress}}' "$container")")
+done
 expect_equal "${#addresses[@]}" 3 "addresses of workers"
 
 # Steps in all, as the first worker that trains tells.
