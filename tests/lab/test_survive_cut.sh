@@ -4,6 +4,8 @@
 # A node's link is cut while it trains, and healed; then its engine is restarted. The workers on the other nodes go on,
 # the one that was away joins them again, and the result is that of an undisturbed run.
 set -euo pipefail
+# The suite has minutes: this one belongs to the long campaign.
+if [[ -z ${MUSTER_TEST_LONG:-} ]]; then echo "skipped: scripts/test.sh --long runs it" && exit 77; fi
 # shellcheck source=tests/lab/survive.sh
 source "$(dirname "$0")/survive.sh"
 

@@ -5,6 +5,8 @@
 # scanner, random bytes, and connections that are left half open. Nobody of them gets in, no worker is lost, the result is
 # that of an undisturbed run, and steps take as long as without them.
 set -euo pipefail
+# The suite has minutes: this one belongs to the long campaign.
+if [[ -z ${MUSTER_TEST_LONG:-} ]]; then echo "skipped: scripts/test.sh --long runs it" && exit 77; fi
 readonly phase_steps=120
 epochs=40 steps=25
 # shellcheck source=tests/lab/survive.sh
