@@ -101,6 +101,32 @@ struct job_progress agent_progress(const struct agent *agent)
     return (struct job_progress){.step = step, .epoch = steps > 0 ? (uint32_t)(step / steps) + 1 : 0};
 }
 
+/* The job has stopped, and too few are here for a view. */
+static bool is_paused(const struct agent *agent)
+{
+    if (agent->state != AGENT_CHANGING || agent->runner)
+        return false;
+    const struct membership_wait wait = membership_waits_for(agent->membership);
+    return wait.have < wait.want;
+}
+
+/* As hellos say it. */
+static enum discovery_state hello_state(const struct agent *agent)
+{
+    switch (agent->state) {
+    case AGENT_FORMING:
+        return DISCOVERY_STATE_FORMING;
+    case AGENT_RUNNING:
+        return DISCOVERY_STATE_RUNNING;
+    case AGENT_CHANGING:
+        return is_paused(agent) ? DISCOVERY_STATE_PAUSED : DISCOVERY_STATE_CHANGING;
+    case AGENT_FAREWELL:
+    case AGENT_ENDED:
+        break;
+    }
+    return DISCOVERY_STATE_DONE;
+}
+
 /* In words: for health checks and people. */
 static const char *state_text(const struct agent *agent)
 {
@@ -109,10 +135,8 @@ static const char *state_text(const struct agent *agent)
         return "forming";
     case AGENT_RUNNING:
         return "running";
-    case AGENT_CHANGING: {
-        const struct membership_wait wait = membership_waits_for(agent->membership);
-        return !agent->runner && wait.have < wait.want ? "paused" : "changing";
-    }
+    case AGENT_CHANGING:
+        return is_paused(agent) ? "paused" : "changing";
     case AGENT_FAREWELL:
         return "farewell";
     case AGENT_ENDED:
@@ -121,11 +145,14 @@ static const char *state_text(const struct agent *agent)
     return "ended";
 }
 
+/* Once a view: it names workers that came after the sweep. */
 static void write_hosts(struct agent *agent)
 {
+    if (agent->hosts_written || !agent->search || !agent->config->out || agent->state == AGENT_FORMING)
+        return;
     const struct discovery_sweep_result *result =
-        agent->search ? search_result(agent->search, agent->station.slot, &agent->known) : NULL;
-    if (agent->hosts_written || !result || !agent->config->out || agent->state == AGENT_FORMING)
+        search_result(agent->search, agent->station.slot, &agent->known);
+    if (!result)
         return;
     agent->hosts_written = true; /* or tried: a second try would fail the same way */
     struct mst_error err = MST_ERROR_INIT;
@@ -150,6 +177,8 @@ static void write_hosts(struct agent *agent)
 static void send_heartbeat(struct agent *agent)
 {
     const struct control_heartbeat heartbeat = {.view = agent->view, .step = agent_progress(agent).step};
+    agent->station.self.identity.step = heartbeat.step;
+    agent->station.self.identity.state = (uint8_t)hello_state(agent);
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(64);
     if (control_pack_heartbeat(&payload, &heartbeat) == 0)
         mesh_send_all(agent->mesh, CONTROL_HEARTBEAT, &payload);
@@ -364,9 +393,21 @@ static int open_membership(struct agent *agent, struct mst_error *err)
 
 static int open_network(struct agent *agent, struct mst_error *err)
 {
+    uint32_t also[DISCOVERY_CHOICES_MAX];
     const struct mesh_options mesh_options = {
-        .loop = agent->loop, .self = &agent->station.self, .expected = agent->config->workers_max};
+        .loop = agent->loop,
+        .self = &agent->station.self,
+        .expected = agent->config->workers_max,
+        .subnet = agent->config->peer_count > 0 ? (struct mst_cidr){0}
+                                                : discovery_own_subnet(&agent->station.choice.interface),
+        .also = also,
+        .also_count = station_others(&agent->station, also),
+    };
     const struct mesh_callbacks mesh_callbacks = agent_mesh_callbacks(agent);
+    agent->pending = calloc(agent->config->workers_max, sizeof *agent->pending);
+    if (!agent->pending)
+        return mst_error_set(err, -ENOMEM, "open the network for %u workers: no memory",
+                             agent->config->workers_max);
     int r = mesh_new(&mesh_options, &mesh_callbacks, &agent->mesh, err);
     if (r == 0)
         r = open_membership(agent, err);
@@ -379,6 +420,9 @@ static int open_network(struct agent *agent, struct mst_error *err)
         .arp = agent->station.arp,
         .choice = agent->station.choice,
         .port = agent->config->port,
+        .dns = agent->station.dns,
+        .hints = agent->station.hints,
+        .hint_count = agent->station.hint_count,
     };
     return search_new(&search_options, &agent->search, err);
 }
@@ -437,6 +481,10 @@ static int open_inputs(struct agent *agent, struct mst_error *err)
     r = agent->work->open(agent->work->context, &site, &agent->job, key, err);
     if (r == 0)
         r = make_job_key(agent, key, err);
+    /* With one worker there is nobody to meet, but for a collector. */
+    if (r == 0 && !config->standalone)
+        r = station_settle(&agent->station, mst_now_ns() + config->wait_ns,
+                           config->workers > 1 ? 0 : MST_NS_PER_S, agent->signal_fd, err);
     if (r < 0) {
         agent->work->close(agent->work->context);
         station_close(&agent->station);
@@ -497,6 +545,7 @@ static int close_all(struct agent *agent)
     }
     for (size_t p = 0; p < agent->pending_count; p++)
         mst_closep(&agent->pending[p].fd);
+    free(agent->pending);
     search_free(agent->search);
     mesh_free(agent->mesh);
     membership_free(agent->membership);

@@ -168,7 +168,7 @@ static void data_arrived(void *context, const struct discovery_identity *from, i
         (agent->state == AGENT_FORMING || agent->state == AGENT_CHANGING || agent->state == AGENT_RUNNING);
     if (!early) {
         agent_give_data(agent, from, fd);
-    } else if (agent->pending_count < PENDING_DATA_MAX) {
+    } else if (agent->pending_count < agent->config->workers_max) {
         agent->pending[agent->pending_count++] = (struct pending_data){.from = *from, .fd = fd};
     } else {
         mst_closep(&fd);

@@ -21,7 +21,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PENDING_DATA_MAX 128
 #define AGENT_LEAVE_NS                                                                                       \
     (5 * MST_NS_PER_S) /* for the others to agree to go on alone; docker kills after ten                     \
                         */
@@ -73,7 +72,7 @@ struct agent {
     struct search *search; /* NULL with --peers, too */
     struct membership *membership;
     struct discovery_workers known; /* peers that are or were up */
-    struct pending_data pending[PENDING_DATA_MAX];
+    struct pending_data *pending;   /* owned: one for each worker that there may be */
     size_t pending_count;
     bool collector_known;
     struct discovery_identity collector;

@@ -125,6 +125,7 @@ static void begin_view(struct agent *agent, const uint64_t *steps)
     agent->state = AGENT_RUNNING;
     agent->notice[0] = '\0';
     agent->station.self.identity.view = agent->view;
+    agent->hosts_written = false;
     agent_set_searching(agent);
     report_view(agent);
     start_job(agent, steps);
@@ -254,14 +255,17 @@ static bool is_about_others(int code)
     }
 }
 
-/* The thread has ended: nothing of the view's job is left but its state. */
-static void end_runner(struct agent *agent)
+/* The thread has ended: nothing of the view's job is left but its state. False: it has not, and nothing of
+ * the job may be touched any more. */
+static bool end_runner(struct agent *agent)
 {
     loop_remove(agent->loop, runner_fd(agent->runner));
-    if (runner_stop(agent->runner, RUNNER_END_MS) < 0)
+    if (runner_stop(agent->runner, RUNNER_END_MS) < 0) {
         agent_fail(agent, MST_EXIT_FAILED, true, "the job's thread does not end");
-    else
-        agent->runner = NULL;
+        return false;
+    }
+    agent->runner = NULL;
+    return true;
 }
 
 void agent_runner_changed(void *context, uint32_t events)
@@ -279,12 +283,12 @@ void agent_runner_changed(void *context, uint32_t events)
     if (stage == RUNNER_COMPLETED && agent->state == AGENT_RUNNING)
         agent_say_bye(agent);
     if (stage == RUNNER_FAILED && (!agent->membership || !is_about_others(err.code))) {
-        end_runner(agent);
-        agent_fail_and_leave(agent, err.text);
+        if (end_runner(agent))
+            agent_fail_and_leave(agent, err.text);
     } else if (stage == RUNNER_FAILED || stage == RUNNER_PAUSED) {
         if (stage == RUNNER_FAILED && err.code != -ECANCELED)
             mst_log_debug("agent", "view %" PRIu64 ": %s", agent->view, err.text);
-        end_runner(agent);
-        agent_job_stopped(agent, stage == RUNNER_FAILED);
+        if (end_runner(agent))
+            agent_job_stopped(agent, stage == RUNNER_FAILED);
     }
 }

@@ -166,10 +166,14 @@ static int open_rest(struct collector *collector, struct mst_error *err)
         r = health_new(collector->loop, config->port, describe, collector, &collector->health, err);
     if (r < 0)
         return r;
+    uint32_t also[DISCOVERY_CHOICES_MAX];
     const struct mesh_options options = {.loop = collector->loop,
                                          .self = &collector->station.self,
                                          .expected = SENDERS_MAX,
-                                         .silence_ns = SENDER_QUIET_NS};
+                                         .silence_ns = SENDER_QUIET_NS,
+                                         .also = also,
+                                         .also_count = station_others(&collector->station, also)};
+    collector->station.self.identity.state = DISCOVERY_STATE_COLLECTING;
     r = mesh_new(&options, &callbacks, &collector->mesh, err);
     if (r == 0)
         mesh_set_dialling(collector->mesh, false); /* it is found; it does not look for anybody */
@@ -209,6 +213,17 @@ int agent_collect(const struct agent_config *config)
     }
     r = station_open(&collector->station, config, DISCOVERY_ROLE_COLLECTOR, STATION_LISTENS, &err);
     if (r < 0) {
+        status = mst_fail(station_exit_status(r), &err);
+        goto out;
+    }
+    r = station_settle(&collector->station, UINT64_MAX, 0, collector->signal_fd, &err);
+    if (r == -ECANCELED || r == -EINTR) { /* told to stop: nobody wanted it */
+        station_close(&collector->station);
+        status = MST_EXIT_DONE;
+        goto out;
+    }
+    if (r < 0) {
+        station_close(&collector->station);
         status = mst_fail(station_exit_status(r), &err);
         goto out;
     }

@@ -92,16 +92,20 @@ static const struct mst_option train_table[] = {
     OPTION_CLUSTER,
     OPTION_SLOT,
     OPTION_SUBNET,
+    OPTION_INTERFACE,
+    OPTION_DNS,
+    OPTION_FROM_XML,
     OPTION_PORT,
     OPTION_KEY_FILE,
+    OPTION_OLD_KEY_FILE,
     OPTION_INSECURE,
     OPTION_USER,
     OPTIONS_LOG,
 };
 
 static const struct mst_option collect_table[] = {
-    OPTION_OUT("/runs"), OPTION_CLUSTER,  OPTION_SLOT, OPTION_SUBNET, OPTION_PORT,
-    OPTION_KEY_FILE,     OPTION_INSECURE, OPTION_USER, OPTIONS_LOG,
+    OPTION_OUT("/runs"), OPTION_CLUSTER,      OPTION_SLOT,     OPTION_SUBNET, OPTION_INTERFACE, OPTION_PORT,
+    OPTION_KEY_FILE,     OPTION_OLD_KEY_FILE, OPTION_INSECURE, OPTION_USER,   OPTIONS_LOG,
 };
 
 static const struct mst_option scan_table[] = {
@@ -120,8 +124,12 @@ static const struct mst_option scan_table[] = {
     OPTION_CLUSTER,
     OPTION_SLOT,
     OPTION_SUBNET,
+    OPTION_INTERFACE,
+    OPTION_DNS,
+    OPTION_FROM_XML,
     OPTION_PORT,
     OPTION_KEY_FILE,
+    OPTION_OLD_KEY_FILE,
     OPTION_INSECURE,
     OPTION_USER,
     OPTIONS_LOG,

@@ -28,6 +28,7 @@ struct agent_config {
     const char *cluster;
     const char *slot; /* NULL: the host's name */
     const char *key_file;
+    const char *old_key_file; /* NULL: no key is being replaced */
     bool insecure;
     bool keep_user; /* --user none */
     uid_t uid;
@@ -36,6 +37,9 @@ struct agent_config {
     /* where */
     bool has_subnet;
     struct mst_cidr subnet;
+    struct discovery_filter interface;
+    const char *dns;      /* a name whose addresses are hints; NULL: none */
+    const char *from_xml; /* a file of nmap's with hosts; NULL: none */
     uint16_t port;
     bool standalone;
     struct config_address *peers; /* owned, NULL: sweep */

@@ -13,6 +13,10 @@
 CONFIG_SETTER(cluster);
 CONFIG_SETTER(slot);
 CONFIG_SETTER(key_file);
+CONFIG_SETTER(old_key_file);
+CONFIG_SETTER(interface);
+CONFIG_SETTER(dns);
+CONFIG_SETTER(from_xml);
 CONFIG_SETTER(model);
 CONFIG_SETTER(data);
 CONFIG_SETTER(out);
@@ -68,6 +72,22 @@ int config_exec_complete(struct agent_config *config, int count, char *const *op
                 "interfaces without the default route when not given",                                       \
         .set = config_set_subnet                                                                             \
     }
+#define OPTION_INTERFACE                                                                                     \
+    {                                                                                                        \
+        .name = "interface", .argument = "NAME|CIDR|!NAME,...", .env = "MUSTER_INTERFACE",                   \
+        .help = "interfaces that may be searched, or with '!' may not", .set = config_set_interface          \
+    }
+#define OPTION_DNS                                                                                           \
+    {                                                                                                        \
+        .name = "dns", .argument = "NAME", .env = "MUSTER_DNS",                                              \
+        .help = "a name whose addresses are asked as well, such as\ntasks.SERVICE in a Swarm",               \
+        .set = config_set_dns                                                                                \
+    }
+#define OPTION_FROM_XML                                                                                      \
+    {                                                                                                        \
+        .name = "from-xml", .argument = "FILE", .env = "MUSTER_FROM_XML",                                    \
+        .help = "hosts to ask first, from a file of nmap -oX or --xml", .set = config_set_from_xml           \
+    }
 #define OPTION_PORT                                                                                          \
     {                                                                                                        \
         .name = "port", .argument = "PORT", .env = "MUSTER_PORT", .fallback = "7070",                        \
@@ -78,6 +98,11 @@ int config_exec_complete(struct agent_config *config, int count, char *const *op
         .name = "key-file", .argument = "FILE", .env = "MUSTER_KEY_FILE",                                    \
         .fallback = "/run/secrets/muster_key", .help = "the shared key, 32 to 1024 bytes",                   \
         .set = config_set_key_file                                                                           \
+    }
+#define OPTION_OLD_KEY_FILE                                                                                  \
+    {                                                                                                        \
+        .name = "old-key-file", .argument = "FILE", .env = "MUSTER_OLD_KEY_FILE",                            \
+        .help = "the key that --key-file replaces, good as well", .set = config_set_old_key_file             \
     }
 #define OPTION_INSECURE                                                                                      \
     {                                                                                                        \

@@ -31,6 +31,9 @@
 SET_TEXT(cluster)
 SET_TEXT(slot)
 SET_TEXT(key_file)
+SET_TEXT(old_key_file)
+SET_TEXT(dns)
+SET_TEXT(from_xml)
 SET_TEXT(model)
 SET_TEXT(data)
 SET_TEXT(out)
@@ -89,6 +92,11 @@ int config_set_port(void *settings, const char *text, struct mst_error *err)
     if (r == 0)
         ((struct agent_config *)settings)->port = (uint16_t)port;
     return r;
+}
+
+int config_set_interface(void *settings, const char *text, struct mst_error *err)
+{
+    return discovery_filter_parse(text, &((struct agent_config *)settings)->interface, err);
 }
 
 int config_set_subnet(void *settings, const char *text, struct mst_error *err)

@@ -71,28 +71,6 @@ int station_open_alone(struct station *station, const struct agent_config *confi
     return r < 0 ? r : mst_event_sink_init(&station->events, STDOUT_FILENO, station->slot, err);
 }
 
-/* What is wished of the network. */
-struct wishes {
-    struct discovery_filter filter;
-    const char *dns, *old_key_file, *from_xml; /* NULL: not given */
-};
-
-static const char *wish(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text && *text ? text : NULL;
-}
-
-static int read_wishes(struct wishes *ret_wishes, struct mst_error *err)
-{
-    const char *interface = wish("MUSTER_INTERFACE");
-    *ret_wishes = (struct wishes){.dns = wish("MUSTER_DNS"),
-                                  .old_key_file = wish("MUSTER_OLD_KEY_FILE"),
-                                  .from_xml = wish("MUSTER_FROM_XML")};
-    const int r = interface ? discovery_filter_parse(interface, &ret_wishes->filter, err) : 0;
-    return r < 0 ? mst_error_wrap(err, r, "environment variable MUSTER_INTERFACE") : 0;
-}
-
 /* With --peers the agent is where one of the given addresses is. */
 static int choose_by_peers(const struct agent_config *config, struct discovery_choice *ret_choice,
                            struct mst_error *err)
@@ -121,16 +99,15 @@ static int choose_by_peers(const struct agent_config *config, struct discovery_c
                          config->peer_count, (unsigned)config->port);
 }
 
-static int list_networks(struct station *station, const struct agent_config *config,
-                         const struct wishes *wishes, struct mst_error *err)
+static int list_networks(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
     struct discovery_choice choices[DISCOVERY_CHOICES_MAX];
     size_t count = 1;
     const int r =
         config->peer_count > 0
             ? choose_by_peers(config, &choices[0], err)
-            : discovery_interfaces_find(config->has_subnet ? &config->subnet : NULL, &wishes->filter, choices,
-                                        DISCOVERY_CHOICES_MAX, &count, err);
+            : discovery_interfaces_find(config->has_subnet ? &config->subnet : NULL, &config->interface,
+                                        choices, DISCOVERY_CHOICES_MAX, &count, err);
     if (r < 0)
         return r;
     station->networks = calloc(count, sizeof *station->networks);
@@ -162,13 +139,12 @@ static int open_captures(struct station *station, struct mst_error *err)
     return 0;
 }
 
-static int read_keys(struct station *station, const struct agent_config *config, const struct wishes *wishes,
-                     struct mst_error *err)
+static int read_keys(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
     station->self.key_count = 1;
     if (config->insecure)
         return 0; /* an empty key */
-    const int r = discovery_keys_read(&station->self, config->key_file, wishes->old_key_file, err);
+    const int r = discovery_keys_read(&station->self, config->key_file, config->old_key_file, err);
     if (r == -EACCES)
         return mst_error_wrap(err, r, "shared key, read as uid %u (see options '--key-file' and '--user')",
                               (unsigned)geteuid());
@@ -177,14 +153,13 @@ static int read_keys(struct station *station, const struct agent_config *config,
 }
 
 /* Addresses from a file of nmap's, whatever it says of them. */
-static int read_hints(struct station *station, const struct agent_config *config, const struct wishes *wishes,
-                      struct mst_error *err)
+static int read_hints(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
     mst_cleanup(mst_freep) struct discovery_host *hosts = NULL;
     size_t count = 0;
-    if (!wishes->from_xml)
+    if (!config->from_xml)
         return 0;
-    const int r = discovery_ips_xml_read(wishes->from_xml, config->port, &hosts, &count, err);
+    const int r = discovery_ips_xml_read(config->from_xml, config->port, &hosts, &count, err);
     if (r < 0)
         return mst_error_wrap(err, r, "hosts to begin with");
     if (count > STATION_HINTS_MAX)
@@ -228,23 +203,20 @@ static void release(struct station *station)
 static int open_all(struct station *station, const struct agent_config *config, enum discovery_role role,
                     enum station_needs needs, struct mst_error *err)
 {
-    struct wishes wishes;
     int r = choose_slot(station, config, err);
     if (r == 0)
-        r = read_wishes(&wishes, err);
-    if (r == 0)
-        r = list_networks(station, config, &wishes, err);
+        r = list_networks(station, config, err);
     if (r == 0 && needs == STATION_SWEEPS && config->peer_count == 0)
         r = open_captures(station, err);
     if (r == 0)
         r = drop_root(config, err);
     if (r == 0)
-        r = read_keys(station, config, &wishes, err);
+        r = read_keys(station, config, err);
     if (r == 0)
-        r = read_hints(station, config, &wishes, err);
+        r = read_hints(station, config, err);
     if (r < 0)
         return r;
-    station->dns = wishes.dns;
+    station->dns = config->dns;
     station->workers = config->workers;
     station->choice = station->networks[0].choice;
     station->arp = station->networks[0].arp;
