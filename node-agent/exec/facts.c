@@ -16,16 +16,13 @@ void exec_facts_release(struct exec_facts *facts)
     *facts = (struct exec_facts){0};
 }
 
-/* What the kernel allows for an interface, without what lists and shells read otherwise. */
+/* It becomes part of variables that shells and other programs take apart: none of what they take for more
+ * than a name. */
 static bool interface_is_fit(const char *name, size_t size)
 {
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@";
     const size_t length = strnlen(name, size);
-    if (length == 0 || length >= size)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (name[i] <= ' ' || name[i] > '~' || strchr(",/=:\"'\\", name[i]))
-            return false;
-    return true;
+    return length > 0 && length < size && strspn(name, allowed) == length;
 }
 
 int exec_facts_check(const struct exec_facts *facts, struct mst_error *err)
