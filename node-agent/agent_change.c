@@ -110,6 +110,8 @@ void agent_leave(struct agent *agent, int exit_status, const char *signal_name)
     const bool may_wait = agent->membership && agent->leave_deadline_ns == 0 &&
                           (agent->state == AGENT_RUNNING || agent->state == AGENT_CHANGING);
     const int r = may_wait ? membership_leave(agent->membership, mst_now_ns(), &err) : 1;
+    if (r < 0)
+        mst_log_warn("agent", "leaving without a word: %s", err.text);
     if (r != 0) { /* nobody to take leave of, or told for the second time */
         agent_fail(agent, exit_status, true, "%s was told to stop (%s)", agent->station.slot, signal_name);
         return;

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int clique_links_init(struct clique_links *links, size_t count)
+void clique_links_init(struct clique_links *links, size_t count)
 {
     *links = (struct clique_links){.count = count};
-    return 0;
 }
 
 void clique_links_release(struct clique_links *links)

@@ -13,7 +13,8 @@ struct clique_links {
     bool failed;   /* no memory for a cut */
 };
 
-int clique_links_init(struct clique_links *links, size_t count); /* all reach each other; 0 or -ENOMEM */
+/* Of `count` workers that all reach each other. */
+void clique_links_init(struct clique_links *links, size_t count);
 void clique_cut(struct clique_links *links, size_t a, size_t b);
 void clique_links_release(struct clique_links *links); /* usable with mst_cleanup() */
 

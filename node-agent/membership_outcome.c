@@ -524,7 +524,7 @@ void outcome_release(struct outcome *outcome)
 }
 
 /* Both ways: what is told by one side only may be a wire that works in one direction. */
-static int find_links(const struct outcome_proposal *proposals, size_t count, struct clique_links *links)
+static void find_links(const struct outcome_proposal *proposals, size_t count, struct clique_links *links)
 {
     for (size_t i = 0; i < count; i++) {
         size_t next = 0;
@@ -538,7 +538,6 @@ static int find_links(const struct outcome_proposal *proposals, size_t count, st
                 clique_cut(links, i, j);
         }
     }
-    return 0;
 }
 
 int outcome_compute(uint64_t view, const struct outcome_proposal *proposals, size_t count,
@@ -550,10 +549,9 @@ int outcome_compute(uint64_t view, const struct outcome_proposal *proposals, siz
     int r = choice_init(&a, proposals, count, rules);
     if (r == 0)
         r = choice_init(&b, proposals, count, rules);
-    if (r == 0)
-        r = clique_links_init(&links, count);
+    clique_links_init(&links, count);
     if (r == 0 && !FAULT(CLIQUE_DROPPED))
-        r = find_links(proposals, count, &links);
+        find_links(proposals, count, &links);
     if (r == 0)
         r = clique_search(&links, try_clique, &search);
     if (r < 0)

@@ -6,7 +6,7 @@
 
 #define COLLECTOR_MS     10000 /* for the collector to be found, or found again */
 #define DELIVER_TRIES    5
-#define DELIVER_PAUSE_MS 250 /* after the first try, and double that after each */
+#define DELIVER_PAUSE_MS 250U /* after the first try, and double that after each */
 
 static bool has_collector(const struct runner *runner)
 {
