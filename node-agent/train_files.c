@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The training's results: histories, step logs and the model, in the folder of `--out`. */
+#include "muster/cleanup.h"
+#include "muster/file.h"
+#include "train_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STEP_LOG_FILE_NAME "steps"
+#define FILE_MODE          0644
+#define FOLDER_MODE        0755
+
+/* "OUT/KIND-SLOT.SUFFIX", the caller's to free; NULL without memory. */
+static char *result_path(const struct train *train, const char *kind, const char *suffix)
+{
+    return mst_format("%s/%s-%s.%s", train->site.config->out, kind, train->slot, suffix);
+}
+
+int train_make_history(struct train *train, struct mst_error *err)
+{
+    mst_cleanup(mst_freep) char *path = result_path(train, "history", "csv");
+    if (!path)
+        return mst_error_set(err, -ENOMEM, "name the history file: no memory");
+    const int r = mst_make_folders(train->site.config->out, FOLDER_MODE, err);
+    return r < 0 ? r : trainer_history_new(path, train->slot, &train->history, err);
+}
+
+int train_save(void *state, struct mst_error *err)
+{
+    struct train *train = state;
+    struct trainer_saved saved;
+    mst_cleanup(mst_freep) char *path = mst_path_join(train->site.config->out, "model.safetensors");
+    if (!path)
+        return mst_error_set(err, -ENOMEM, "name the model file: no memory");
+    int r = trainer_save(train->trainer, path, &saved, err);
+    if (r < 0)
+        return r;
+    train_report_saved(train, path, &saved);
+    if (!train->site.config->step_log)
+        return 0;
+
+    mst_cleanup(mst_freep) char *log_path = result_path(train, STEP_LOG_FILE_NAME, "csv");
+    if (!log_path)
+        return mst_error_set(err, -ENOMEM, "name the step log: no memory");
+    return mst_file_write_atomic(log_path, mst_buf_text(&train->step_log), train->step_log.count, FILE_MODE,
+                                 err);
+}
+
+/* Every worker hands on its history and its list of hosts; the models are equal, so one is enough. */
+int train_file(void *state, size_t index, struct job_file *ret_file, struct mst_error *err)
+{
+    const struct train *train = state;
+    mst_cleanup(mst_freep) char *ips = result_path(train, "ips", "xml");
+    const struct {
+        bool wanted;
+        const char *kind, *suffix;
+    } files[] = {
+        {true, "history", "csv"},
+        {train->site.config->step_log, STEP_LOG_FILE_NAME, "csv"},
+        {train->rank == 0, NULL, NULL}, /* the model */
+        /* Last, for it may come late: the agent writes it when its first sweep is complete, and a training of
+         * a few steps may be over before that. */
+        {ips && access(ips, R_OK) == 0, "ips", "xml"},
+    };
+    mst_cleanup(job_file_release) struct job_file file = {0};
+    size_t next = 0;
+    for (size_t f = 0; f < MST_ARRAY_COUNT(files); f++) {
+        if (!files[f].wanted || next++ != index)
+            continue;
+        file.name = files[f].kind ? mst_format("%s-%s.%s", files[f].kind, train->slot, files[f].suffix)
+                                  : strdup("model.safetensors");
+        file.path = file.name ? mst_path_join(train->site.config->out, file.name) : NULL;
+        if (!file.path)
+            return mst_error_set(err, -ENOMEM, "name a result file: no memory");
+        *ret_file = file;
+        file = (struct job_file){0};
+        return 1;
+    }
+    return 0;
+}

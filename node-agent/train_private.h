@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The training job's insides, for its files: train.c drives the trainer, train_view.c enters and leaves
+ * views, train_report.c tells how it goes, train_files.c writes and hands on the results. */
+#ifndef AGENT_TRAIN_PRIVATE_H
+#define AGENT_TRAIN_PRIVATE_H
+
+#include "job.h"
+#include "muster/buf.h"
+#include "muster/event.h"
+#include "muster/trainer.h"
+#include "train.h"
+
+/* What a worker that was behind must know besides the trainer's state: the sums of the epoch under way, so
+ * that its figures are those of all steps. Plain numbers; it goes between machines and into checkpoints, all
+ * of one byte order. */
+struct shared_sums {
+    uint64_t steps;
+    double loss, accuracy;
+};
+
+struct train {
+    struct agent_site site;
+    const char *slot;
+    struct mst_event_sink *events;
+    struct trainer_config config;
+    struct trainer_model *model;
+    struct trainer_dataset *train_set, *test_set;
+    struct trainer *trainer;
+    struct trainer_exchange *exchange; /* NULL: alone */
+    struct trainer_history *history;
+    struct trainer_checkpoints *checkpoints; /* NULL without --state */
+    struct mst_buf step_log;
+
+    uint64_t view;
+    uint32_t rank, world;
+    double trained_s; /* sum over the epochs */
+    bool stepped;     /* a step was made since the start */
+
+    uint32_t epoch; /* that the sums are of */
+    uint32_t closed_epoch;
+    uint64_t epoch_ns;
+    struct shared_sums shared; /* over all of the epoch's steps and all workers */
+    struct trainer_epoch sums; /* over those made here */
+    uint64_t next_progress_ns;
+    double last_epoch_loss, last_epoch_accuracy;
+    struct trainer_evaluation test;
+};
+
+/* The epoch that the next step is of, from 1. */
+uint32_t train_position_epoch(const struct train *train);
+
+/* train_view.c: the job's calls around a view. */
+int train_enter(void *state, struct job_view *view, struct mst_error *err);
+void train_leave(void *state);
+
+/* train_report.c: events on stdout, and the step log in memory. */
+void train_report_restored(struct train *train, const struct trainer_checkpoint *checkpoint);
+void train_report_state(struct train *train, const struct trainer_synchronised *synchronised);
+void train_report_progress(struct train *train); /* at most once a second */
+void train_report_checkpoint(struct train *train);
+void train_report_epoch(const struct train *train, const struct trainer_history_row *row);
+void train_report_saved(struct train *train, const char *path, const struct trainer_saved *saved);
+void train_report_done(struct train *train, const struct job_result *result);
+int train_log_step(struct train *train, const struct trainer_step_stats *stats, struct mst_error *err);
+
+/* train_files.c: results in the folder of `--out`. */
+int train_make_history(struct train *train, struct mst_error *err);
+int train_save(void *state, struct mst_error *err);
+int train_file(void *state, size_t index, struct job_file *ret_file, struct mst_error *err);
+
+#endif

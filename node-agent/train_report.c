@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the training goes, as events on stdout, and the step log. */
+#include "muster/clock.h"
+#include "muster/log.h"
+#include "report.h"
+#include "train_private.h"
+
+#include <inttypes.h>
+
+#define PROGRESS_EVERY_NS MST_NS_PER_S
+
+void train_report_restored(struct train *train, const struct trainer_checkpoint *checkpoint)
+{
+    struct report report = report_begin(train->events, "restored");
+    report_number(&report, "step", (double)checkpoint->step);
+    report_text(&report, "file", checkpoint->name);
+    report_send(&report);
+}
+
+void train_report_state(struct train *train, const struct trainer_synchronised *synchronised)
+{
+    struct report report = report_begin(train->events, "state");
+    report_bool(&report, "took", synchronised->took);
+    report_number(&report, "step", (double)synchronised->step);
+    report_number(&report, "bytes", (double)synchronised->bytes);
+    report_number(&report, "ms", synchronised->ms);
+    report_send(&report);
+}
+
+void train_report_progress(struct train *train)
+{
+    const uint64_t now_ns = mst_now_ns();
+    if (!train->stepped) {
+        train->stepped = true;
+        struct report report = report_begin(train->events, "first_step");
+        report_number(&report, "since_start_ms", mst_ms_since(train->site.start_ns));
+        report_number(&report, "step", (double)trainer_steps_done(train->trainer));
+        report_send(&report);
+        train->next_progress_ns = now_ns + PROGRESS_EVERY_NS;
+    }
+    if (now_ns < train->next_progress_ns)
+        return;
+    train->next_progress_ns = now_ns + PROGRESS_EVERY_NS;
+    struct report report = report_begin(train->events, "progress");
+    report_number(&report, "view", (double)train->view);
+    report_number(&report, "rank", train->rank);
+    report_number(&report, "world", train->world);
+    report_number(&report, "epoch", train->epoch);
+    report_number(&report, "epochs", train->config.epochs);
+    report_number(&report, "step", (double)train->shared.steps);
+    report_number(&report, "steps", train->config.steps_per_epoch);
+    report_number(&report, "loss", train->shared.loss / (double)train->shared.steps);
+    report_number(&report, "accuracy", train->shared.accuracy / (double)train->shared.steps);
+    report_number(&report, "ms_per_step", train->sums.total_ms / (double)train->sums.steps);
+    report_send(&report);
+}
+
+int train_log_step(struct train *train, const struct trainer_step_stats *stats, struct mst_error *err)
+{
+    if (!train->site.config->step_log)
+        return 0;
+    int r = 0;
+    if (train->step_log.count == 0)
+        r = mst_buf_append_text(&train->step_log,
+                                "slot,rank,view,epoch,step,ms,loss,accuracy,compute_ms,wait_ms,"
+                                "transfer_ms,bytes_sent\n");
+    if (r == 0)
+        r = mst_buf_printf(
+            &train->step_log,
+            "%s,%" PRIu32 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%.3f,%.6f,%.6f,%.3f,%.3f,%.3f,%" PRIu64 "\n",
+            train->slot, train->rank, train->view, train->epoch, stats->step, stats->total_ms, stats->loss,
+            stats->accuracy, stats->compute_ms, stats->wait_ms, stats->transfer_ms, stats->bytes_sent);
+    return r < 0 ? mst_error_errno(err, r, "log step %" PRIu64, stats->step) : 0;
+}
+
+/* A checkpoint that cannot be written costs nothing now: the training goes on, and says so. */
+void train_report_checkpoint(struct train *train)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_checkpoint checkpoint;
+    const int r = trainer_checkpoints_result(train->checkpoints, false, &checkpoint, &err);
+    if (r < 0)
+        mst_log_warn("train", "no checkpoint was written: %s", err.text);
+    if (r <= 0)
+        return;
+    struct report report = report_begin(train->events, "checkpoint");
+    report_number(&report, "step", (double)checkpoint.step);
+    report_number(&report, "bytes", (double)checkpoint.bytes);
+    report_number(&report, "ms", checkpoint.ms);
+    report_send(&report);
+}
+
+void train_report_epoch(const struct train *train, const struct trainer_history_row *row)
+{
+    struct report report = report_begin(train->events, "epoch");
+    report_number(&report, "epoch", row->epoch);
+    report_number(&report, "epochs", train->config.epochs);
+    report_number(&report, "steps", (double)row->steps);
+    report_number(&report, "seconds", row->seconds);
+    report_number(&report, "ms_per_step", 1000 * row->seconds / (double)row->steps);
+    report_number(&report, "loss", row->loss);
+    report_number(&report, "accuracy", row->accuracy);
+    report_number(&report, "wait_ms", row->wait_ms);
+    report_number(&report, "transfer_ms", row->transfer_ms);
+    report_number(&report, "compute_ms", row->compute_ms);
+    report_number(&report, "bytes_sent", (double)row->bytes_sent);
+    report_send(&report);
+}
+
+void train_report_saved(struct train *train, const char *path, const struct trainer_saved *saved)
+{
+    struct report report = report_begin(train->events, "saved");
+    report_text(&report, "file", path);
+    report_number(&report, "bytes", (double)saved->bytes);
+    report_text(&report, "digest", saved->digest);
+    report_send(&report);
+}
+
+void train_report_done(struct train *train, const struct job_result *result)
+{
+    char digest[MST_SHA256_HEX_BYTES];
+    mst_hex(result->digest, sizeof result->digest, digest);
+
+    if (train->rank == 0) {
+        struct report report = report_begin(train->events, "test");
+        report_number(&report, "accuracy", train->test.accuracy);
+        report_number(&report, "loss", train->test.loss);
+        report_number(&report, "images", (double)train->test.images);
+        report_send(&report);
+    }
+    struct report report = report_begin(train->events, "done");
+    report_number(&report, "seconds", train->trained_s);
+    report_number(&report, "epochs", train->config.epochs);
+    report_number(&report, "steps", (double)result->step);
+    report_text(&report, "digest", digest);
+    report_number(&report, "loss", train->last_epoch_loss);
+    report_number(&report, "accuracy", train->last_epoch_accuracy);
+    report_number(&report, "test_accuracy", train->test.accuracy);
+    report_send(&report);
+}
