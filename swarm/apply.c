@@ -5,6 +5,7 @@
 #include "muster/clock.h"
 #include "muster/digest.h"
 #include "muster/json.h"
+#include "plan_private.h"
 #include "stack.h"
 
 #include <string.h>
@@ -110,8 +111,7 @@ static int apply_network(struct apply *apply, const struct plan_step *step, stru
     return r < 0 ? r : spec_ids_add(&apply->plan->ids, ENGINE_NETWORK, network->name, id, err);
 }
 
-/* cJSON frees without wiping: the text of a secret is overwritten first. */
-static void forget_data(cJSON *body)
+void contents_forget(cJSON *body)
 {
     cJSON *data = cJSON_GetObjectItemCaseSensitive(body, "Data");
 
@@ -125,15 +125,15 @@ static int create_content(struct apply *apply, const struct plan_step *step,
 {
     mst_cleanup(mst_json_deletep) cJSON *body = NULL;
     char id[ENGINE_NAME_MAX_BYTES];
-    int r = spec_content(apply->plan->project, content, bytes, count, &body, err);
+    int r = spec_content(apply->plan->project, content, step->name, bytes, count, &body, err);
 
     if (r >= 0)
         r = create(apply, step, body, id, err);
-    forget_data(body);
+    contents_forget(body);
     if (r < 0)
         return r;
     remember(apply, step, id);
-    return spec_ids_add(&apply->plan->ids, step->kind, content->name, id, err);
+    return spec_ids_add_version(&apply->plan->ids, step->kind, content->name, step->name, id, err);
 }
 
 static int generate_secret(struct apply *apply, const struct plan_step *step,
@@ -153,14 +153,13 @@ static int generate_secret(struct apply *apply, const struct plan_step *step,
     return r;
 }
 
-/* Only labels of a secret or config can change. For a secret, whose content the engine does not give back,
- * the same call tells whether the content is the live one: it is refused when not. */
+/* Only labels of a secret or config can change: without data, the content stays as it is. */
 static int update_content(struct apply *apply, const struct plan_step *step,
                           const struct compose_content *content, struct mst_error *err)
 {
     struct engine *engine = apply->session->engine;
     mst_cleanup(mst_json_deletep) cJSON *body = NULL;
-    int r = spec_content(apply->plan->project, content, content->bytes, content->byte_count, &body, err);
+    int r = spec_content(apply->plan->project, content, step->name, NULL, 0, &body, err);
 
     for (int try = 0; r >= 0 && try < UPDATE_TRIES; try++) {
         mst_cleanup(mst_json_deletep) cJSON *object = NULL;
@@ -172,14 +171,13 @@ static int update_content(struct apply *apply, const struct plan_step *step,
             break;
         r = engine_update(engine, step->kind, step->id, step->name, live_version(object), body, NULL, NULL,
                           err);
-        if (r == -EREMOTEIO)
-            r = mst_error_wrap(err, r, "the content of %s '%s' cannot change: give it another name",
-                               engine_kind_text(step->kind), step->name);
+        if (r >= 0)
+            report_line(&apply->session->report, "updated %s %s (labels)", engine_kind_text(step->kind),
+                        step->name);
         if (r != -ESTALE)
             break;
         r = try + 1 < UPDATE_TRIES ? 0 : mst_error_wrap(err, -EREMOTEIO, "%d tries", UPDATE_TRIES);
     }
-    forget_data(body);
     return r;
 }
 
@@ -193,7 +191,7 @@ static int apply_content(struct apply *apply, const struct plan_step *step, stru
         return generate_secret(apply, step, content, err);
     if (step->action == PLAN_CREATE)
         return create_content(apply, step, content, content->bytes, content->byte_count, err);
-    if (step->action == PLAN_UPDATE || (step->kind == ENGINE_SECRET && content->byte_count > 0))
+    if (step->action == PLAN_UPDATE)
         return update_content(apply, step, content, err);
     return 0;
 }
@@ -324,7 +322,8 @@ static void undo(struct apply *apply, struct mst_error *err)
         int r;
         do {
             r = engine_remove(apply->session->engine, made->kind, made->id, made->name, NULL);
-        } while (r == -EREMOTEIO && session_wait(apply->session, GHOST_WAIT_MS, deadline_ns, NULL) == 0);
+        } while (r == -EREMOTEIO && made->kind == ENGINE_NETWORK &&
+                 session_wait(apply->session, GHOST_WAIT_MS, deadline_ns, NULL) == 0);
         if (r < 0)
             (void)mst_buf_printf(&left, "%s%s %s", left.count > 0 ? ", " : "", engine_kind_text(made->kind),
                                  made->name);

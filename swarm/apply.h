@@ -9,7 +9,7 @@
  * text says what could not be; what it updated stays updated. Not after -ECANCELED: then everything stands as
  * it is; and not after -EEXIST: another deployment of the same stack is under way, and may use it. */
 int apply_plan(struct session *session, struct plan *plan, struct mst_error *err);
-/* The PLAN_REMOVE steps. What is still in use is kept, with a line. */
+/* The PLAN_REMOVE steps: old versions, and what --prune takes. What is still in use is kept, with a line. */
 int apply_removals(struct session *session, const struct plan *plan, struct mst_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check.h"
 
+#include "check_private.h"
 #include "muster/cleanup.h"
 #include "muster/json.h"
 #include "stack.h"
@@ -11,9 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* "stack.yml:14:5: " in front of the text, where there is a place. */
-static int __attribute__((format(printf, 4, 5)))
-fail_at(struct mst_error *err, struct compose_place place, int code, const char *format, ...)
+int check_fail_at(struct mst_error *err, struct compose_place place, int code, const char *format, ...)
 {
     char text[MST_ERROR_TEXT_BYTES];
     va_list arguments;
@@ -35,8 +34,8 @@ int check_project(const struct compose_project *project, struct mst_error *err)
             struct constraint constraint;
             struct mst_error inner = MST_ERROR_INIT;
             if (constraint_parse(service->deploy.constraints.items[i], &constraint, &inner) < 0)
-                return fail_at(err, service->place, -EBADMSG, "services.%s.deploy.placement: %s",
-                               service->key, inner.text);
+                return check_fail_at(err, service->place, -EBADMSG, "services.%s.deploy.placement: %s",
+                                     service->key, inner.text);
         }
     }
     return 0;
@@ -69,16 +68,17 @@ static int check_pin(const struct compose_service *service, const struct constra
         return 0;
     usable_names(nodes, &names);
     if (known == 0)
-        return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
-                       "services.%s: no node has %s '%s' (ready nodes: %s)", service->key, constraint->key,
-                       constraint->value, mst_buf_text(&names));
+        return check_fail_at(err, service->place, SWARM_NO_CONVERGENCE,
+                             "services.%s: no node has %s '%s' (ready nodes: %s)", service->key,
+                             constraint->key, constraint->value, mst_buf_text(&names));
     if (usable == 0)
-        return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
-                       "services.%s: the node with %s '%s' is not ready or not active (ready nodes: %s)",
-                       service->key, constraint->key, constraint->value, mst_buf_text(&names));
-    return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
-                   "services.%s: %zu nodes have %s '%s'; pin by node.id or a label", service->key, usable,
-                   constraint->key, constraint->value);
+        return check_fail_at(
+            err, service->place, SWARM_NO_CONVERGENCE,
+            "services.%s: the node with %s '%s' is not ready or not active (ready nodes: %s)", service->key,
+            constraint->key, constraint->value, mst_buf_text(&names));
+    return check_fail_at(err, service->place, SWARM_NO_CONVERGENCE,
+                         "services.%s: %zu nodes have %s '%s'; pin by node.id or a label", service->key,
+                         usable, constraint->key, constraint->value);
 }
 
 int check_pins(const struct compose_project *project, const struct swarm_nodes *nodes, struct mst_error *err)
@@ -100,9 +100,9 @@ int check_pins(const struct compose_project *project, const struct swarm_nodes *
         }
         /* A global service without a node has nothing to run, and that is its end. */
         if (!is_global && constraints_count_nodes(&deploy->constraints, nodes) == 0)
-            return fail_at(err, service->place, SWARM_NO_CONVERGENCE,
-                           "services.%s: none of the %zu ready nodes meets all of its %zu constraints",
-                           service->key, nodes->usable_count, deploy->constraints.count);
+            return check_fail_at(err, service->place, SWARM_NO_CONVERGENCE,
+                                 "services.%s: none of the %zu ready nodes meets all of its %zu constraints",
+                                 service->key, nodes->usable_count, deploy->constraints.count);
     }
     return 0;
 }
@@ -115,13 +115,13 @@ static int refuse_subnet(const struct compose_network *network, const char *text
 
     (void)mst_ipv4_text(use->cidr.network, address);
     if (subnets_propose(used, cidr.prefix, &other) < 0)
-        return fail_at(err, network->place, -EADDRINUSE,
-                       "networks.%s: subnet %s overlaps %s (%s/%" PRIu32 ")", network->key, text, use->owner,
-                       address, use->cidr.prefix);
-    return fail_at(err, network->place, -EADDRINUSE,
-                   "networks.%s: subnet %s overlaps %s (%s/%" PRIu32 "); %s/%" PRIu32 " is free",
-                   network->key, text, use->owner, address, use->cidr.prefix,
-                   mst_ipv4_text(other.network, proposal), other.prefix);
+        return check_fail_at(err, network->place, -EADDRINUSE,
+                             "networks.%s: subnet %s overlaps %s (%s/%" PRIu32 ")", network->key, text,
+                             use->owner, address, use->cidr.prefix);
+    return check_fail_at(err, network->place, -EADDRINUSE,
+                         "networks.%s: subnet %s overlaps %s (%s/%" PRIu32 "); %s/%" PRIu32 " is free",
+                         network->key, text, use->owner, address, use->cidr.prefix,
+                         mst_ipv4_text(other.network, proposal), other.prefix);
 }
 
 int check_subnets(const struct compose_project *project, const struct live *live, struct subnets *used,
@@ -141,8 +141,9 @@ int check_subnets(const struct compose_project *project, const struct live *live
             if (!text || strchr(text, ':'))
                 continue; /* IPv6: the engine looks at it */
             if (mst_parse_cidr(text, &cidr, NULL) < 0)
-                return fail_at(err, network->place, -EBADMSG,
-                               "networks.%s: '%s' is not a subnet such as 10.1.0.0/24", network->key, text);
+                return check_fail_at(err, network->place, -EBADMSG,
+                                     "networks.%s: '%s' is not a subnet such as 10.1.0.0/24", network->key,
+                                     text);
             use = subnets_overlap(used, cidr, NULL);
             if (use)
                 return refuse_subnet(network, text, cidr, used, use, err);
@@ -180,12 +181,12 @@ static int check_external(struct engine *engine, enum engine_kind kind, const ch
     if (!object && may_be_missing)
         return 0;
     if (!object)
-        return fail_at(err, place, -ENOENT, "%s.%s: declared as external, but the swarm has no %s '%s'",
-                       section, key, engine_kind_text(kind), name);
+        return check_fail_at(err, place, -ENOENT, "%s.%s: declared as external, but the swarm has no %s '%s'",
+                             section, key, engine_kind_text(kind), name);
     if (kind == ENGINE_NETWORK && strcmp(mst_json_string_or(object, "Scope", ""), "swarm") != 0)
-        return fail_at(err, place, -ENOENT,
-                       "%s.%s: network '%s' is local to one node; a stack needs scope swarm", section, key,
-                       name);
+        return check_fail_at(err, place, -ENOENT,
+                             "%s.%s: network '%s' is local to one node; a stack needs scope swarm", section,
+                             key, name);
     return spec_ids_add(ids, kind, name, live_id(object, kind), err);
 }
 

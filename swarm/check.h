@@ -19,6 +19,12 @@ int check_pins(const struct compose_project *project, const struct swarm_nodes *
  * subnet in the text. */
 int check_subnets(const struct compose_project *project, const struct live *live, struct subnets *used,
                   struct mst_error *err);
+/* Names that are to be made are free, or the stack's own: -EEXIST with the owner. */
+int check_names(const struct compose_project *project, const struct live *live, struct mst_error *err);
+/* No other service publishes the same port: -EADDRINUSE with its name. */
+int check_ports(const struct compose_project *project, const struct live *live, struct mst_error *err);
+/* No service is to change its mode, which the engine does not do: -EREMOTEIO. */
+int check_modes(const struct compose_project *project, const struct live *live, struct mst_error *err);
 /* External networks, secrets and configs exist (-ENOENT when not); those and what lives of the stack go into
  * `ids`. Secrets that muster makes may be missing. Asks the engine. */
 int check_references(struct engine *engine, const struct compose_project *project, const struct live *live,

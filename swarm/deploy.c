@@ -59,7 +59,7 @@ int deploy_stack(struct session *session, const struct compose_project *project,
     if (r >= 0 && !options->detach)
         r = converge_wait(session, &converge, err);
     /* Last, and only after success: what is removed cannot be rolled back to. */
-    if (r >= 0 && options->prune)
+    if (r >= 0)
         r = apply_removals(session, &plan, err);
     if (r >= 0 && ret_has_changed)
         *ret_has_changed = plan_has_changes(&plan);

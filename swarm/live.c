@@ -55,19 +55,41 @@ int live_list(struct engine *engine, enum engine_kind kind, const char *stack, c
     return 0;
 }
 
+/* All of a kind, parted into those of the stack and the rest: one list instead of two. */
+static int load_kind(struct engine *engine, enum engine_kind kind, const char *stack, cJSON **ret_own,
+                     cJSON **ret_others, struct mst_error *err)
+{
+    mst_cleanup(mst_json_deletep) cJSON *list = NULL, *own = cJSON_CreateArray();
+    cJSON *object, *next;
+    int r = engine_list(engine, kind, NULL, NULL, &list, err);
+
+    if (r < 0)
+        return r;
+    for (object = list->child; object && own; object = next) {
+        next = object->next;
+        if (live_belongs(object, kind, stack))
+            (void)cJSON_AddItemToArray(own,
+                                       cJSON_DetachItemViaPointer(list, object)); /* fails for NULL only */
+    }
+    if (!own || sort_by_name(own, kind) < 0)
+        return mst_error_set(err, -ENOMEM, "sort what stack '%s' has: no memory", stack);
+    *ret_own = own;
+    *ret_others = list;
+    own = list = NULL;
+    return 0;
+}
+
 int live_load(struct engine *engine, const char *stack, struct live *ret_live, struct mst_error *err)
 {
     struct live live = {0};
-    int r = live_list(engine, ENGINE_SERVICE, stack, &live.services, err);
+    int r = load_kind(engine, ENGINE_SERVICE, stack, &live.services, &live.other_services, err);
 
     if (r >= 0)
-        r = live_list(engine, ENGINE_NETWORK, stack, &live.networks, err);
+        r = load_kind(engine, ENGINE_NETWORK, stack, &live.networks, &live.other_networks, err);
     if (r >= 0)
-        r = live_list(engine, ENGINE_SECRET, stack, &live.secrets, err);
+        r = load_kind(engine, ENGINE_SECRET, stack, &live.secrets, &live.other_secrets, err);
     if (r >= 0)
-        r = live_list(engine, ENGINE_CONFIG, stack, &live.configs, err);
-    if (r >= 0)
-        r = engine_list(engine, ENGINE_NETWORK, NULL, NULL, &live.all_networks, err);
+        r = load_kind(engine, ENGINE_CONFIG, stack, &live.configs, &live.other_configs, err);
     if (r < 0) {
         live_release(&live);
         return r;
@@ -82,7 +104,10 @@ void live_release(struct live *live)
     cJSON_Delete(live->networks);
     cJSON_Delete(live->secrets);
     cJSON_Delete(live->configs);
-    cJSON_Delete(live->all_networks);
+    cJSON_Delete(live->other_services);
+    cJSON_Delete(live->other_networks);
+    cJSON_Delete(live->other_secrets);
+    cJSON_Delete(live->other_configs);
     *live = (struct live){0};
 }
 

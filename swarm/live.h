@@ -5,9 +5,11 @@
 
 #include "muster/engine.h"
 
+/* Arrays, owned. */
 struct live {
-    cJSON *services, *networks, *secrets, *configs; /* arrays, owned: of the stack */
-    cJSON *all_networks;                            /* of the engine */
+    cJSON *services, *networks, *secrets, *configs; /* of the stack, in order of name */
+    /* What the engine has besides: names and published ports are one space for the whole swarm. */
+    cJSON *other_services, *other_networks, *other_secrets, *other_configs;
 };
 
 int live_load(struct engine *engine, const char *stack, struct live *ret_live, struct mst_error *err);

@@ -6,7 +6,9 @@
 #include "muster/cleanup.h"
 #include "muster/file.h"
 #include "muster/json.h"
+#include "plan_private.h"
 #include "stack.h"
+#include "versions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +25,8 @@ const char *plan_action_text(enum plan_action action)
     return texts[action];
 }
 
-static struct plan_step *add_step(struct plan *plan, enum engine_kind kind, enum plan_action action,
-                                  size_t index, const char *name, const char *id, struct mst_error *err)
+struct plan_step *plan_add_step(struct plan *plan, enum engine_kind kind, enum plan_action action,
+                                size_t index, const char *name, const char *id, struct mst_error *err)
 {
     struct plan_step *steps = reallocarray(plan->steps, plan->count + 1, sizeof *steps);
     struct plan_step *step;
@@ -67,8 +69,8 @@ static int plan_networks(struct plan *plan, struct report *report, struct mst_er
         if (network->external || !network->is_used)
             continue;
         live = live_find(plan->live.networks, ENGINE_NETWORK, network->name);
-        if (!add_step(plan, ENGINE_NETWORK, live ? PLAN_KEEP : PLAN_CREATE, i, network->name,
-                      live ? live_id(live, ENGINE_NETWORK) : NULL, err))
+        if (!plan_add_step(plan, ENGINE_NETWORK, live ? PLAN_KEEP : PLAN_CREATE, i, network->name,
+                           live ? live_id(live, ENGINE_NETWORK) : NULL, err))
             return -ENOMEM;
         if (!live)
             continue;
@@ -81,60 +83,6 @@ static int plan_networks(struct plan *plan, struct report *report, struct mst_er
                         "warning: network '%s' is not as the file says, and stays so until the stack is "
                         "removed: %.*s",
                         network->name, (int)strcspn(mst_buf_text(&changes), "\n"), mst_buf_text(&changes));
-    }
-    return 0;
-}
-
-static int plan_secrets(struct plan *plan, struct mst_error *err)
-{
-    const struct compose_project *project = plan->project;
-
-    for (size_t i = 0; i < project->secret_count; i++) {
-        const struct compose_content *secret = &project->secrets[i];
-        const char *id = spec_ids_find(&plan->ids, ENGINE_SECRET, secret->name);
-
-        if (secret->external && (secret->generate_bytes == 0 || id))
-            continue;
-        if (!add_step(plan, ENGINE_SECRET, id ? PLAN_KEEP : PLAN_CREATE, i, secret->name, id, err))
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-/* The engine gives configs back, so that a changed one is known before anything is written. */
-static int plan_configs(struct plan *plan, struct mst_error *err)
-{
-    const struct compose_project *project = plan->project;
-
-    for (size_t i = 0; i < project->config_count; i++) {
-        const struct compose_content *config = &project->configs[i];
-        mst_cleanup(mst_json_deletep) cJSON *body = NULL;
-        const cJSON *live, *data;
-        bool is_same;
-        int r;
-
-        if (config->external)
-            continue;
-        live = live_find(plan->live.configs, ENGINE_CONFIG, config->name);
-        r = spec_content(project, config, config->bytes, config->byte_count, &body, err);
-        if (r < 0)
-            return r;
-        data = mst_json_at(body, "Data", NULL);
-        if (live && strcmp(cJSON_IsString(data) ? data->valuestring : "",
-                           mst_json_string_or(mst_json_at(live, "Spec", NULL), "Data", "")) != 0)
-            return mst_error_set(
-                err, -EREMOTEIO,
-                "config '%s': its content differs from the live one, which the engine does not let "
-                "change; give it another name, or remove the stack first",
-                config->name);
-        is_same = live && cJSON_Compare(mst_json_at(body, "Labels", NULL),
-                                        mst_json_at(live, "Spec", "Labels", NULL), true);
-        if (!add_step(plan, ENGINE_CONFIG,
-                      !live     ? PLAN_CREATE
-                      : is_same ? PLAN_KEEP
-                                : PLAN_UPDATE,
-                      i, config->name, live ? live_id(live, ENGINE_CONFIG) : NULL, err))
-            return -ENOMEM;
     }
     return 0;
 }
@@ -158,8 +106,8 @@ static int plan_services(struct plan *plan, struct mst_error *err)
         mst_cleanup(mst_buf_release) struct mst_buf changes = MST_BUF_INIT(CHANGES_MAX_BYTES);
         mst_cleanup(mst_json_deletep) cJSON *body = NULL;
         const cJSON *live = live_find(plan->live.services, ENGINE_SERVICE, name);
-        struct plan_step *step = add_step(plan, ENGINE_SERVICE, live ? PLAN_KEEP : PLAN_CREATE, i, name,
-                                          live ? live_id(live, ENGINE_SERVICE) : NULL, err);
+        struct plan_step *step = plan_add_step(plan, ENGINE_SERVICE, live ? PLAN_KEEP : PLAN_CREATE, i, name,
+                                               live ? live_id(live, ENGINE_SERVICE) : NULL, err);
         int r;
 
         if (!step)
@@ -179,8 +127,10 @@ static int plan_services(struct plan *plan, struct mst_error *err)
     return 0;
 }
 
-static bool is_wanted(const struct compose_project *project, enum engine_kind kind, const char *name)
+static bool is_wanted(const struct compose_project *project, enum engine_kind kind, const cJSON *object)
 {
+    const char *name = live_name(object, kind);
+
     for (size_t i = 0; kind == ENGINE_SERVICE && i < project->service_count; i++) {
         if (strcmp(project->services[i].name, name) == 0)
             return true;
@@ -190,11 +140,11 @@ static bool is_wanted(const struct compose_project *project, enum engine_kind ki
             return true;
     }
     for (size_t i = 0; kind == ENGINE_SECRET && i < project->secret_count; i++) {
-        if (strcmp(project->secrets[i].name, name) == 0)
+        if (version_belongs(object, project->secrets[i].name))
             return true;
     }
     for (size_t i = 0; kind == ENGINE_CONFIG && i < project->config_count; i++) {
-        if (strcmp(project->configs[i].name, name) == 0)
+        if (version_belongs(object, project->configs[i].name))
             return true;
     }
     return false;
@@ -215,8 +165,9 @@ static int plan_removals(struct plan *plan, struct mst_error *err)
         cJSON_ArrayForEach(object, lists[i].list)
         {
             const char *name = live_name(object, lists[i].kind);
-            if (!is_wanted(plan->project, lists[i].kind, name) &&
-                !add_step(plan, lists[i].kind, PLAN_REMOVE, 0, name, live_id(object, lists[i].kind), err))
+            if (!is_wanted(plan->project, lists[i].kind, object) &&
+                !plan_add_step(plan, lists[i].kind, PLAN_REMOVE, 0, name, live_id(object, lists[i].kind),
+                               err))
                 return -ENOMEM;
         }
     }
@@ -227,8 +178,10 @@ static int check_addresses(const struct plan *plan, struct mst_error *err)
 {
     mst_cleanup(subnets_release) struct subnets used = {0};
     mst_cleanup(mst_buf_release) struct mst_buf routes = MST_BUF_INIT(ROUTES_MAX_BYTES);
-    int r = subnets_add_networks(&used, plan->live.all_networks, err);
+    int r = subnets_add_networks(&used, plan->live.networks, err);
 
+    if (r >= 0)
+        r = subnets_add_networks(&used, plan->live.other_networks, err);
     if (r >= 0)
         r = subnets_add_nodes(&used, &plan->nodes, err);
     if (r >= 0)
@@ -269,6 +222,12 @@ static int gather(struct session *session, struct plan *plan, enum image_resolve
     if (r >= 0)
         r = live_load(session->engine, plan->project->stack, &plan->live, err);
     if (r >= 0)
+        r = check_names(plan->project, &plan->live, err);
+    if (r >= 0)
+        r = check_ports(plan->project, &plan->live, err);
+    if (r >= 0)
+        r = check_modes(plan->project, &plan->live, err);
+    if (r >= 0)
         r = check_references(session->engine, plan->project, &plan->live, &plan->ids, err);
     if (r >= 0)
         r = check_addresses(plan, err);
@@ -288,11 +247,15 @@ int plan_make(struct session *session, const struct compose_project *project,
     if (r >= 0)
         r = plan_networks(ret_plan, &session->report, err);
     if (r >= 0)
-        r = plan_secrets(ret_plan, err);
+        r = plan_contents(ret_plan, session->engine, ENGINE_SECRET, err);
     if (r >= 0)
-        r = plan_configs(ret_plan, err);
+        r = plan_contents(ret_plan, session->engine, ENGINE_CONFIG, err);
     if (r >= 0)
         r = plan_services(ret_plan, err);
+    if (r >= 0)
+        r = plan_old_versions(ret_plan, ENGINE_SECRET, err);
+    if (r >= 0)
+        r = plan_old_versions(ret_plan, ENGINE_CONFIG, err);
     if (r >= 0 && options->prune)
         r = plan_removals(ret_plan, err);
     return r;

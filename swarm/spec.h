@@ -8,11 +8,12 @@
 #include "muster/compose.h"
 #include "muster/engine.h"
 
-/* The ids of networks, secrets and configs, by their names in the engine. */
+/* The ids of networks, secrets and configs, by the names that the project has for them. */
 struct spec_id {
     enum engine_kind kind;
     char name[ENGINE_NAME_MAX_BYTES];
-    char id[ENGINE_NAME_MAX_BYTES];
+    char actual[ENGINE_NAME_MAX_BYTES]; /* in the engine: another one for a version (versions.h) */
+    char id[ENGINE_NAME_MAX_BYTES];     /* "": will be known when it is made */
 };
 
 struct spec_ids {
@@ -22,6 +23,10 @@ struct spec_ids {
 
 int spec_ids_add(struct spec_ids *ids, enum engine_kind kind, const char *name, const char *id,
                  struct mst_error *err);
+int spec_ids_add_version(struct spec_ids *ids, enum engine_kind kind, const char *name, const char *actual,
+                         const char *id, struct mst_error *err);
+/* `name` itself when nothing else is known. */
+const char *spec_ids_actual(const struct spec_ids *ids, enum engine_kind kind, const char *name);
 const char *spec_ids_find(const struct spec_ids *ids, enum engine_kind kind,
                           const char *name); /* NULL: unknown */
 void spec_ids_forget(struct spec_ids *ids, enum engine_kind kind, const char *name);
@@ -45,9 +50,10 @@ int spec_service(const struct compose_project *project, const struct compose_ser
                  cJSON **ret_body, struct mst_error *err);
 int spec_network(const struct compose_project *project, const struct compose_network *network,
                  cJSON **ret_body, struct mst_error *err);
-/* A secret or a config; `bytes` are its content. */
+/* A secret or a config by the name `actual` (content->name, or a version's); `bytes` are its content. */
 int spec_content(const struct compose_project *project, const struct compose_content *content,
-                 const void *bytes, size_t byte_count, cJSON **ret_body, struct mst_error *err);
+                 const char *actual, const void *bytes, size_t byte_count, cJSON **ret_body,
+                 struct mst_error *err);
 
 /* host, bridge, none, default and such: attached by name and without an alias. */
 bool spec_network_is_predefined(const char *name);

@@ -113,7 +113,8 @@ static void add_reference(struct build *build, const struct spec_ids *ids, enum 
     build_text(build, file, "GID", use->gid);
     build_int(build, file, "Mode", (int64_t)use->mode);
     build_text(build, object, is_secret ? "SecretID" : "ConfigID", id ? id : "");
-    build_text(build, object, is_secret ? "SecretName" : "ConfigName", use->content->name);
+    build_text(build, object, is_secret ? "SecretName" : "ConfigName",
+               spec_ids_actual(ids, kind, use->content->name));
 }
 
 static void add_references(struct build *build, const struct compose_service *service,
@@ -138,7 +139,8 @@ static void add_references(struct build *build, const struct compose_service *se
 
         (void)build_object(build, object, "Runtime");
         build_text(build, object, "ConfigID", id ? id : "");
-        build_text(build, object, "ConfigName", credential->content->name);
+        build_text(build, object, "ConfigName",
+                   spec_ids_actual(ids, ENGINE_CONFIG, credential->content->name));
     }
 }
 

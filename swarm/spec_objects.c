@@ -4,6 +4,7 @@
 #include "muster/cleanup.h"
 #include "muster/json.h"
 #include "spec.h"
+#include "stack.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,14 +45,19 @@ int spec_network(const struct compose_project *project, const struct compose_net
 }
 
 int spec_content(const struct compose_project *project, const struct compose_content *content,
-                 const void *bytes, size_t byte_count, cJSON **ret_body, struct mst_error *err)
+                 const char *actual, const void *bytes, size_t byte_count, cJSON **ret_body,
+                 struct mst_error *err)
 {
     struct build build = {0};
     mst_cleanup(mst_json_deletep) cJSON *body = build_object(&build, NULL, NULL);
-    cJSON *driver;
+    cJSON *driver, *labels;
 
-    build_text(&build, body, "Name", content->name);
-    (void)build_labels(&build, body, "Labels", &content->labels, project->stack);
+    build_text(&build, body, "Name", actual);
+    labels = build_labels(&build, body, "Labels", &content->labels, project->stack);
+    if (strcmp(actual, content->name) != 0) {
+        cJSON_DeleteItemFromObjectCaseSensitive(labels, VERSION_LABEL);
+        build_text(&build, labels, VERSION_LABEL, content->name);
+    }
     if (byte_count > 0)
         build_base64(&build, body, "Data", bytes, byte_count);
     if (content->driver) {
@@ -71,9 +77,16 @@ int spec_content(const struct compose_project *project, const struct compose_con
 int spec_ids_add(struct spec_ids *ids, enum engine_kind kind, const char *name, const char *id,
                  struct mst_error *err)
 {
+    return spec_ids_add_version(ids, kind, name, name, id, err);
+}
+
+int spec_ids_add_version(struct spec_ids *ids, enum engine_kind kind, const char *name, const char *actual,
+                         const char *id, struct mst_error *err)
+{
     struct spec_id *items;
 
-    if (strlen(name) >= ENGINE_NAME_MAX_BYTES || strlen(id) >= ENGINE_NAME_MAX_BYTES)
+    if (strlen(name) >= ENGINE_NAME_MAX_BYTES || strlen(actual) >= ENGINE_NAME_MAX_BYTES ||
+        strlen(id) >= ENGINE_NAME_MAX_BYTES)
         return mst_error_set(err, -EPROTO, "%s '%.64s...': its name or id is too long",
                              engine_kind_text(kind), name);
     spec_ids_forget(ids, kind, name);
@@ -83,6 +96,7 @@ int spec_ids_add(struct spec_ids *ids, enum engine_kind kind, const char *name, 
     ids->items = items;
     items[ids->count].kind = kind;
     (void)snprintf(items[ids->count].name, sizeof items->name, "%s", name);
+    (void)snprintf(items[ids->count].actual, sizeof items->actual, "%s", actual);
     (void)snprintf(items[ids->count].id, sizeof items->id, "%s", id);
     ids->count++;
     return 0;
@@ -95,6 +109,15 @@ const char *spec_ids_find(const struct spec_ids *ids, enum engine_kind kind, con
             return ids->items[i].id;
     }
     return NULL;
+}
+
+const char *spec_ids_actual(const struct spec_ids *ids, enum engine_kind kind, const char *name)
+{
+    for (size_t i = 0; i < ids->count; i++) {
+        if (ids->items[i].kind == kind && strcmp(ids->items[i].name, name) == 0)
+            return ids->items[i].actual;
+    }
+    return name;
 }
 
 void spec_ids_forget(struct spec_ids *ids, enum engine_kind kind, const char *name)

@@ -6,9 +6,10 @@
 
 #include "muster/error.h"
 
-#define STACK_LABEL "com.docker.stack.namespace" /* on everything that belongs to a stack */
-#define IMAGE_LABEL "com.docker.stack.image"     /* on services: the image as the file names it */
-#define ROLE_LABEL  "muster.role" /* on services: "worker", "collector", "monitor", over the guess */
+#define STACK_LABEL   "com.docker.stack.namespace" /* on everything that belongs to a stack */
+#define IMAGE_LABEL   "com.docker.stack.image"     /* on services: the image as the file names it */
+#define VERSION_LABEL "muster.version-of" /* on secrets and configs that took another's place: its name */
+#define ROLE_LABEL    "muster.role"       /* on services: "worker", "collector", "monitor", over the guess */
 
 #define STACK_NAME_BYTES 64
 

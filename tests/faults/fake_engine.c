@@ -172,8 +172,44 @@ static const char *const nodes =
     "\"Description\":{\"Hostname\":\"fake1\"},\"Status\":{\"State\":\"ready\","
     "\"Addr\":\"10.1.1.1\"}}]";
 
+static bool is_content(const char *path)
+{
+    return strncmp(path, "/secrets/", 9) == 0 || strncmp(path, "/configs/", 9) == 0;
+}
+
+/* As swarmkit: content first, then the version. */
+static void update_object(cJSON *object, const char *path, const char *version, const char *body, int fd)
+{
+    cJSON *index = cJSON_GetObjectItem(cJSON_GetObjectItem(object, "Version"), "Index");
+    cJSON *spec = cJSON_Parse(body), *old = cJSON_GetObjectItem(object, "Spec"), *copy;
+    const char *data = cJSON_GetStringValue(cJSON_GetObjectItem(spec, "Data"));
+    const char *live = cJSON_GetStringValue(cJSON_GetObjectItem(old, "Data"));
+
+    must(spec);
+    if (is_content(path) && data && (!live || strcmp(data, live) != 0)) {
+        reply_message(fd, 400, "rpc error: code = InvalidArgument desc = only updates to Labels are allowed");
+    } else if (index && strtoul(version, NULL, 10) != (unsigned long)index->valueint) {
+        reply_message(fd, 500, "rpc error: code = Unknown desc = update out of sequence");
+    } else {
+        if (index)
+            cJSON_SetNumberValue(index, index->valueint + 1);
+        if (is_content(path)) {
+            copy = cJSON_Duplicate(cJSON_GetObjectItem(spec, "Labels"), true);
+            cJSON_DeleteItemFromObject(old, "Labels");
+            cJSON_AddItemToObject(old, "Labels", copy ? copy : cJSON_CreateObject());
+        } else if (old) {
+            cJSON_DeleteItemFromObject(object, "PreviousSpec");
+            cJSON_AddItemToObject(object, "PreviousSpec", cJSON_DetachItemViaPointer(object, old));
+            cJSON_AddItemToObject(object, "Spec", cJSON_Duplicate(spec, true));
+        }
+        reply(fd, 200, "application/json", "{}", 2);
+    }
+    cJSON_Delete(spec);
+}
+
 /* A request on an object: /services/{id}, /services/{id}/update */
-static void serve_object(cJSON *list, const char *method, const char *path, int fd)
+static void serve_object(cJSON *list, const char *method, const char *path, const char *version,
+                         const char *body, int fd)
 {
     char id[128];
     const char *at = strchr(path + 1, '/') + 1;
@@ -187,7 +223,7 @@ static void serve_object(cJSON *list, const char *method, const char *path, int 
         cJSON_DeleteItemFromArray(list, index);
         reply(fd, 204, "text/plain", "", 0);
     } else if (strcmp(method, "POST") == 0) {
-        reply(fd, 200, "application/json", "{}", 2);
+        update_object(cJSON_GetArrayItem(list, index), path, version, body, fd);
     } else {
         reply_json(fd, 200, cJSON_GetArrayItem(list, index));
     }
@@ -205,7 +241,8 @@ static bool serve_stream(struct fake_engine *fake, const char *path, int fd)
 }
 
 /* What a healthy engine says. fd -1: do it, and say nothing. */
-static void serve(struct fake_engine *fake, const char *method, const char *path, const char *body, int fd)
+static void serve(struct fake_engine *fake, const char *method, const char *path, const char *version,
+                  const char *body, int fd)
 {
     cJSON *list = list_of(fake, path);
     const char *rest = strchr(path + 1, '/');
@@ -225,7 +262,7 @@ static void serve(struct fake_engine *fake, const char *method, const char *path
     else if (strcmp(rest, "/create") == 0)
         create_object(fake, list, body, strncmp(path, "/networks", 9) == 0, fd);
     else
-        serve_object(list, method, path, fd);
+        serve_object(list, method, path, version, body, fd);
 }
 
 static bool path_matches(const char *pattern, const char *path)
@@ -281,7 +318,7 @@ static void do_fault(struct fake_engine *fake, const struct fake_rule *rule, con
         break;
     case FAKE_CUT:
         if (strcmp(method, "POST") == 0)
-            serve(fake, method, path, body, -1);
+            serve(fake, method, path, "", body, -1);
         send_all(connection->fd, half, sizeof half - 1);
         (void)shutdown(connection->fd, SHUT_RDWR);
         break;
@@ -306,12 +343,15 @@ static void do_fault(struct fake_engine *fake, const struct fake_rule *rule, con
 static void handle(struct fake_engine *fake, char *text, const char *body, struct connection *connection)
 {
     struct request *request = &fake->requests[fake->request_count];
-    char method[8], target[512];
-    const char *path = target;
+    char method[8], target[512], version[32] = "";
+    const char *path = target, *at;
     const struct fake_rule *rule;
 
     must(fake->request_count < REQUESTS_MAX);
     must(sscanf(text, "%7s %511s", method, target) == 2);
+    at = strstr(target, "version=");
+    if (at)
+        (void)snprintf(version, sizeof version, "%.20s", at + 8);
     target[strcspn(target, "?")] = '\0';
     if (strncmp(path, "/v1.", 4) == 0)
         path = strchr(path + 1, '/');
@@ -322,7 +362,7 @@ static void handle(struct fake_engine *fake, char *text, const char *body, struc
     if (rule)
         do_fault(fake, rule, method, path, body, connection);
     else
-        serve(fake, method, path, body, connection->fd);
+        serve(fake, method, path, version, body, connection->fd);
 }
 
 /* Whole requests out of what came; the rest waits. */

@@ -13,7 +13,7 @@ static const char file[] = "version: '3.8'\n"
                            "services:\n"
                            "  a: {image: 'img:1', networks: [inner], secrets: [key]}\n"
                            "  b: {image: 'img:1', networks: [inner], configs: [model]}\n"
-                           "  c: {image: 'img:1', networks: [inner]}\n"
+                           "  c: {image: 'img:1', networks: [inner], ports: ['8080:80']}\n"
                            "networks: {inner: {ipam: {config: [{subnet: 198.18.7.0/24}]}}}\n"
                            "configs: {model: {content: 'layers'}}\n"
                            "secrets: {key: {external: true, name: st_key, x-muster-generate: 32}}\n";
@@ -211,8 +211,22 @@ static void checks_come_before_the_first_write(void **state)
          "subnet 198.18.7.0/24 overlaps network 'other' (198.18.0.0/16); ", -EADDRINUSE},
         {"configs",
          "{\"ID\":\"c\",\"Spec\":{\"Name\":\"st_model\",\"Data\":\"b3RoZXI=\",\"Labels\":{\"com.docker.stack."
-         "namespace\":\"st\"}}}",
-         "config 'st_model': its content differs", -EREMOTEIO},
+         "namespace\":\"theirs\"}}}",
+         "st.yml:7:11: configs.model: there is a config 'st_model' already, which belongs to stack 'theirs'",
+         -EEXIST},
+        {"services", "{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_b\"}}",
+         "services.b: there is a service 'st_b' already, which belongs to no stack", -EEXIST},
+        {"networks", "{\"Id\":\"s\",\"Name\":\"st_inner\",\"Scope\":\"swarm\"}",
+         "networks.inner: there is a network 'st_inner' already, which belongs to no stack", -EEXIST},
+        {"services",
+         "{\"ID\":\"s\",\"Spec\":{\"Name\":\"web\"},\"Endpoint\":{\"Ports\":[{\"Protocol\":\"tcp\","
+         "\"PublishedPort\":8080,\"PublishMode\":\"ingress\"}]}}",
+         "services.c.ports: port 8080/tcp is published by service 'web' already", -EADDRINUSE},
+        {"services",
+         "{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_a\",\"Labels\":{\"com.docker.stack.namespace\":\"st\"},"
+         "\"Mode\":{\"Global\":{}}}}",
+         "services.a.deploy.mode: the live service is global, and no service can become replicated",
+         -EREMOTEIO},
     };
 
     (void)state;
@@ -227,6 +241,144 @@ static void checks_come_before_the_first_write(void **state)
         assert_int_equal(fake_engine_count(bench.fake, "DELETE "), 0);
         close_bench(&bench);
     }
+}
+
+/* ---- versions of secrets and configs ---- */
+
+static const char contents_file[] = "services:\n"
+                                    "  a: {image: 'img:1', secrets: [key], configs: [model]}\n"
+                                    "  b: {image: 'img:1'}\n"
+                                    "configs: {model: {content: '%s'}}\n"
+                                    "secrets: {key: {file: %s}}\n";
+
+/* The bench's project anew, with these contents. */
+static void set_contents(struct bench *bench, const char *secret, const char *config)
+{
+    const struct compose_options options = {.stack = "st"};
+    char path[] = "/tmp/muster-secret-XXXXXX", text[1024];
+    const int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_int_equal(mst_write_all(fd, secret, strlen(secret)), 0);
+    (void)close(fd);
+    (void)snprintf(text, sizeof text, contents_file, config, path);
+    compose_project_free(bench->project);
+    bench->project = NULL;
+    if (compose_project_parse(text, strlen(text), "st.yml", "/", &options, &bench->project, &bench->err) < 0)
+        fail_msg("%s", bench->err.text);
+    (void)unlink(path);
+}
+
+static void deploy_contents(struct bench *bench, const char *secret, const char *config)
+{
+    set_contents(bench, secret, config);
+    if (deploy(bench) < 0)
+        fail_msg("%s", bench->err.text);
+}
+
+/* The newest body's reference. */
+static void assert_refers(struct bench *bench, const char *request, const char *list, const char *key,
+                          const char *name)
+{
+    mst_cleanup(mst_json_deletep) cJSON *body = fake_engine_body(bench->fake, request);
+    const cJSON *references = mst_json_at(body, "TaskTemplate", "ContainerSpec", list, NULL);
+
+    assert_string_equal(mst_json_string_or(cJSON_GetArrayItem(references, 0), key, ""), name);
+}
+
+static void what_changed_becomes_a_new_version_and_the_old_is_collected(void **state)
+{
+    struct bench bench;
+    size_t writes;
+
+    (void)state;
+    open_bench(&bench, NULL, 0);
+    set_contents(&bench, "one", "first");
+    bench.project->service_count = 1; /* so that the newest body is a's */
+    assert_int_equal(deploy(&bench), 0);
+    assert_refers(&bench, "POST /services/create", "Secrets", "SecretName", "st_key");
+    assert_refers(&bench, "POST /services/create", "Configs", "ConfigName", "st_model");
+
+    /* The same again: the secret is asked about, nothing is written. */
+    writes = fake_engine_count(bench.fake, "POST ");
+    assert_int_equal(deploy(&bench), 0);
+    assert_int_equal(fake_engine_count(bench.fake, "POST "), writes + 1);
+    assert_int_equal(fake_engine_count(bench.fake, "POST /secrets/id2/update"), 1);
+
+    /* Both change: new ones beside the old, which a rollback would bring back. */
+    set_contents(&bench, "two", "second");
+    bench.project->service_count = 1;
+    if (deploy(&bench) < 0)
+        fail_msg("%s", bench.err.text);
+    assert_refers(&bench, "POST /services/id4/update", "Secrets", "SecretName", "st_key_2");
+    assert_refers(&bench, "POST /services/id4/update", "Configs", "ConfigName", "st_model_a94dd4d3c2");
+    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 2);
+    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 2);
+
+    /* Once more: the first ones go, and their names are free again. */
+    set_contents(&bench, "three", "third");
+    bench.project->service_count = 1;
+    assert_int_equal(deploy(&bench), 0);
+    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 2);
+    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 2);
+    assert_int_equal(fake_engine_count(bench.fake, "DELETE /secrets/id2"), 1);
+
+    /* Back to what the version before last had: it is known, and no new one is made. */
+    writes = fake_engine_count(bench.fake, "POST /secrets/create");
+    set_contents(&bench, "two", "third");
+    bench.project->service_count = 1;
+    assert_int_equal(deploy(&bench), 0);
+    assert_refers(&bench, "POST /services/id4/update", "Secrets", "SecretName", "st_key_2");
+    assert_int_equal(fake_engine_count(bench.fake, "POST /secrets/create"), writes);
+    close_bench(&bench);
+}
+
+static void a_changed_label_is_written_without_the_content(void **state)
+{
+    struct bench bench;
+    mst_cleanup(mst_json_deletep) cJSON *body = NULL;
+
+    (void)state;
+    open_bench(&bench, NULL, 0);
+    deploy_contents(&bench, "one", "first");
+    static struct compose_pair pair = {"colour", "red"};
+    bench.project->configs[0].labels = (struct compose_pairs){&pair, 1};
+    assert_int_equal(deploy(&bench), 0);
+    body = fake_engine_body(bench.fake, "POST /configs/");
+    assert_null(mst_json_at(body, "Data", NULL));
+    assert_string_equal(mst_json_string_or(mst_json_at(body, "Labels", NULL), "colour", ""), "red");
+    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 1);
+    close_bench(&bench);
+}
+
+static void a_failed_update_leaves_no_new_version(void **state)
+{
+    struct fake_rule rule = {"POST", "/services/*", 3, 0, FAKE_REFUSE, 500, "no more", 0};
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, &rule, 1);
+    deploy_contents(&bench, "one", "first");
+    set_contents(&bench, "two", "second");
+    assert_int_equal(deploy(&bench), -EREMOTEIO);
+    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 1);
+    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 1);
+    close_bench(&bench);
+}
+
+static void what_nobody_owns_is_taken_over_when_it_is_the_same(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, NULL, 0);
+    fake_engine_add(bench.fake, "configs",
+                    "{\"ID\":\"c\",\"Version\":{\"Index\":4},\"Spec\":{\"Name\":\"st_model\",\"Data\":"
+                    "\"Zmlyc3Q=\"}}");
+    deploy_contents(&bench, "one", "first");
+    assert_int_equal(fake_engine_count(bench.fake, "POST /configs/c/update"), 1);
+    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 1);
+    close_bench(&bench);
 }
 
 static void a_removal_waits_for_networks_in_use(void **state)
@@ -291,7 +443,7 @@ static void the_second_of_two_deployments_at_a_time_says_what_it_is(void **state
     (void)state;
     for (size_t i = 0; i < MST_ARRAY_COUNT(names); i++) {
         char path[32];
-        struct fake_rule rule = {"GET", path, 1, i == 0 ? 2 : 1, FAKE_REPLY, 200, "[]", 0};
+        struct fake_rule rule = {"GET", path, 1, 1, FAKE_REPLY, 200, "[]", 0};
         struct bench bench;
         (void)snprintf(path, sizeof path, "/%s", names[i]);
         open_bench(&bench, &rule, 1);
@@ -370,6 +522,10 @@ int main(void)
         cmocka_unit_test(a_removal_waits_for_networks_in_use),
         cmocka_unit_test(a_removal_has_a_deadline),
         cmocka_unit_test(leftover_tasks_hold_up_a_deployment),
+        cmocka_unit_test(what_changed_becomes_a_new_version_and_the_old_is_collected),
+        cmocka_unit_test(a_changed_label_is_written_without_the_content),
+        cmocka_unit_test(a_failed_update_leaves_no_new_version),
+        cmocka_unit_test(what_nobody_owns_is_taken_over_when_it_is_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

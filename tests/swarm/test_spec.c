@@ -148,14 +148,14 @@ static void bodies_are_those_of_docker(void **state)
         }
         for (size_t i = 0; i < project->config_count; i++) {
             const struct compose_content *c = &project->configs[i];
-            assert_int_equal(spec_content(project, c, c->bytes, c->byte_count, &body, NULL), 0);
+            assert_int_equal(spec_content(project, c, c->name, c->bytes, c->byte_count, &body, NULL), 0);
             compare_body(body, cJSON_GetObjectItem(dockers, "configs"), c->name);
         }
         for (size_t i = 0; i < project->secret_count; i++) {
             const struct compose_content *c = &project->secrets[i];
             if (c->external)
                 continue;
-            assert_int_equal(spec_content(project, c, c->bytes, c->byte_count, &body, NULL), 0);
+            assert_int_equal(spec_content(project, c, c->name, c->bytes, c->byte_count, &body, NULL), 0);
             compare_body(body, cJSON_GetObjectItem(dockers, "secrets"), c->name);
         }
     }
