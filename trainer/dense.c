@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dense: y = x W + b, x (batch, in), W (in, out), b (out); then relu where asked for.
  *     dW = x^T dy, db = sum over the batch of dy, dx = dy W^T */
+#include "dense.h"
+
 #include "blas.h"
 #include "kernels.h"
-#include "layer.h"
 #include "muster/json.h"
 
 #include <string.h>
-
-/* dW is computed in tiles of this many floats, so that each can go to the network (or into the update, while
- * it is still in the cache) before the next is made. Tiles cost nothing: 1 to 64 of them take the same time.
- */
-#define DENSE_TILE_FLOATS 131072
 
 static const char *const keys[] = {"units", "activation", NULL};
 
@@ -49,19 +45,58 @@ static void forward(const struct trainer_layer *layer, const struct trainer_pass
         kernel_bias(pass->batch, out, bias, y);
 }
 
+size_t trainer_dense_tile_rows(const struct trainer_layer *layer)
+{
+    const size_t rows = DENSE_TILE_FLOATS / layer->out.dims[0];
+
+    return rows > 0 ? rows : 1;
+}
+
+void trainer_dense_mask(const struct trainer_layer *layer, size_t batch, const float *y, float *dy)
+{
+    if (layer->relu)
+        kernel_relu_mask(batch * layer->out.dims[0], y, dy);
+}
+
+void trainer_dense_bias_gradient(const struct trainer_layer *layer, const struct trainer_pass *pass,
+                                 const float *dy, float *grads)
+{
+    const size_t out = layer->out.dims[0];
+    float *bias_gradient = grads + layer->tensors[1].offset;
+
+    if (!pass->accumulate)
+        memset(bias_gradient, 0, out * sizeof *bias_gradient);
+    kernel_add_columns(pass->batch, out, dy, bias_gradient);
+}
+
+void trainer_dense_weight_gradient(const struct trainer_layer *layer, size_t batch, size_t first, size_t rows,
+                                   const float *x, const float *dy, float beta, float *grads)
+{
+    const size_t in = layer->in.dims[0], out = layer->out.dims[0];
+
+    blas_multiply_at(rows, out, batch, x + first, in, dy, beta,
+                     grads + layer->tensors[0].offset + first * out);
+}
+
+void trainer_dense_input_gradient(const struct trainer_layer *layer, size_t batch, const float *params,
+                                  const float *dy, float *dx)
+{
+    blas_multiply_bt(batch, layer->in.dims[0], layer->out.dims[0], dy, params + layer->tensors[0].offset,
+                     0.0f, dx);
+}
+
 /* dW from its last rows to its first: the direction in which the arena becomes final. */
 static void backward_weight(const struct trainer_layer *layer, const struct trainer_pass *pass,
                             const float *x, const float *dy, float *grads)
 {
-    const size_t in = layer->in.dims[0], out = layer->out.dims[0], offset = layer->tensors[0].offset;
-    const size_t tile = DENSE_TILE_FLOATS / out > 0 ? DENSE_TILE_FLOATS / out : 1;
+    const size_t out = layer->out.dims[0], tile = trainer_dense_tile_rows(layer);
 
-    for (size_t end = in; end > 0;) {
+    for (size_t end = layer->in.dims[0]; end > 0;) {
         const size_t rows = end < tile ? end : tile;
         const size_t first = end - rows;
-        blas_multiply_at(rows, out, pass->batch, x + first, in, dy, pass->accumulate ? 1.0f : 0.0f,
-                         grads + offset + first * out);
-        trainer_pass_ready(pass, offset + first * out, rows * out);
+        trainer_dense_weight_gradient(layer, pass->batch, first, rows, x, dy, pass->accumulate ? 1.0f : 0.0f,
+                                      grads);
+        trainer_pass_ready(pass, layer->tensors[0].offset + first * out, rows * out);
         end = first;
     }
 }
@@ -69,18 +104,12 @@ static void backward_weight(const struct trainer_layer *layer, const struct trai
 static void backward(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
                      const float *x, const float *y, float *dy, float *dx, float *grads)
 {
-    const size_t in = layer->in.dims[0], out = layer->out.dims[0];
-    float *bias_gradient = grads + layer->tensors[1].offset;
-
-    if (layer->relu)
-        kernel_relu_mask(pass->batch * out, y, dy);
-    if (!pass->accumulate)
-        memset(bias_gradient, 0, out * sizeof *bias_gradient);
-    kernel_add_columns(pass->batch, out, dy, bias_gradient);
-    trainer_pass_ready(pass, layer->tensors[1].offset, out);
+    trainer_dense_mask(layer, pass->batch, y, dy);
+    trainer_dense_bias_gradient(layer, pass, dy, grads);
+    trainer_pass_ready(pass, layer->tensors[1].offset, layer->out.dims[0]);
     backward_weight(layer, pass, x, dy, grads);
     if (dx)
-        blas_multiply_bt(pass->batch, in, out, dy, params + layer->tensors[0].offset, 0.0f, dx);
+        trainer_dense_input_gradient(layer, pass->batch, params, dy, dx);
 }
 
 const struct trainer_layer_ops trainer_layer_dense = {

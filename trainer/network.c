@@ -26,8 +26,7 @@ static size_t take(struct plan *plan, size_t floats)
     return offset;
 }
 
-/* The first layer that needs backward: below the first parameters nobody asks for gradients. */
-static size_t first_trained(const struct trainer_model *model)
+size_t trainer_network_first_trained(const struct trainer_model *model)
 {
     size_t i = 0;
 
@@ -41,7 +40,7 @@ static size_t first_trained(const struct trainer_model *model)
 static void plan_gradients(const struct trainer_network *network, struct plan *plan)
 {
     const struct trainer_model *model = network->model;
-    const size_t first = first_trained(model);
+    const size_t first = trainer_network_first_trained(model);
     size_t turn = 0;
 
     for (size_t i = model->layer_count; i-- > first;) {
@@ -109,37 +108,73 @@ void trainer_network_release(struct trainer_network *network)
     *network = (struct trainer_network){0};
 }
 
-const float *trainer_network_forward(struct trainer_network *network, const float *params, size_t batch)
+float *trainer_network_input(const struct trainer_network *network, size_t layer)
 {
-    assert(batch <= network->max_batch);
-    const struct trainer_pass pass = {.batch = batch, .scratch = network->scratch};
-    const float *x = network->input;
+    return layer > 0 ? network->outputs[layer - 1] : network->input;
+}
 
-    for (size_t i = 0; i < network->model->layer_count; i++) {
+float *trainer_network_gradient(const struct trainer_network *network, size_t layer)
+{
+    size_t turn = 0;
+
+    for (size_t i = layer + 1; i < network->model->layer_count; i++)
+        turn ^= !network->model->layers[i].ops->aliases;
+    return network->gradients[turn];
+}
+
+void trainer_network_place_input(struct trainer_network *network, size_t layer, float *memory)
+{
+    /* Layers that only reshape have no memory of their own: what is moved is the output before them. */
+    for (; layer > 0; layer--) {
+        network->outputs[layer - 1] = memory;
+        if (!network->model->layers[layer - 1].ops->aliases)
+            return;
+    }
+    network->input = memory;
+}
+
+void trainer_network_forward_layers(struct trainer_network *network, const float *params,
+                                    const struct trainer_pass *pass, size_t first, size_t end)
+{
+    assert(pass->batch <= network->max_batch && end <= network->model->layer_count);
+    struct trainer_pass own = *pass;
+
+    own.scratch = network->scratch;
+    for (size_t i = first; i < end; i++) {
         const struct trainer_layer *layer = &network->model->layers[i];
         if (!layer->ops->aliases)
-            layer->ops->forward(layer, &pass, params, x, network->outputs[i]);
-        x = network->outputs[i];
+            layer->ops->forward(layer, &own, params, trainer_network_input(network, i), network->outputs[i]);
     }
-    return x;
+}
+
+const float *trainer_network_forward(struct trainer_network *network, const float *params, size_t batch)
+{
+    const size_t layers = network->model->layer_count;
+    const struct trainer_pass pass = {.batch = batch};
+
+    trainer_network_forward_layers(network, params, &pass, 0, layers);
+    return network->outputs[layers - 1];
+}
+
+void trainer_network_backward_layers(struct trainer_network *network, const float *params,
+                                     const struct trainer_pass *pass, size_t first, size_t end, float *grads)
+{
+    struct trainer_pass own = *pass;
+    const size_t lowest = trainer_network_first_trained(network->model);
+
+    own.scratch = network->scratch;
+    for (size_t i = end; i-- > (first > lowest ? first : lowest);) {
+        const struct trainer_layer *layer = &network->model->layers[i];
+        if (layer->ops->aliases)
+            continue;
+        float *dx = i > lowest ? trainer_network_gradient(network, i - 1) : NULL;
+        layer->ops->backward(layer, &own, params, trainer_network_input(network, i), network->outputs[i],
+                             trainer_network_gradient(network, i), dx, grads);
+    }
 }
 
 void trainer_network_backward(struct trainer_network *network, const float *params,
                               const struct trainer_pass *pass, float *grads)
 {
-    struct trainer_pass own = *pass;
-    const size_t first = first_trained(network->model);
-    size_t turn = 0;
-
-    own.scratch = network->scratch;
-    for (size_t i = network->model->layer_count; i-- > first;) {
-        const struct trainer_layer *layer = &network->model->layers[i];
-        if (layer->ops->aliases)
-            continue;
-        const float *x = i > 0 ? network->outputs[i - 1] : network->input;
-        float *dx = i > first ? network->gradients[1 - turn] : NULL;
-        layer->ops->backward(layer, &own, params, x, network->outputs[i], network->gradients[turn], dx,
-                             grads);
-        turn = 1 - turn;
-    }
+    trainer_network_backward_layers(network, params, pass, 0, network->model->layer_count, grads);
 }

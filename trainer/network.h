@@ -14,7 +14,7 @@ struct trainer_network {
     float *arena;        /* owned; the others point into it */
     float *input;        /* max_batch x elements of the input: the caller fills it */
     float **outputs;     /* by layer; the array is owned */
-    float *gradients[2]; /* of outputs: the last layer's is [0] */
+    float *gradients[2]; /* of outputs: the last layer's is [0], see trainer_network_gradient() */
     float *scratch;
 };
 
@@ -29,5 +29,20 @@ const float *trainer_network_forward(struct trainer_network *network, const floa
  * with the same batch and params. pass->scratch is filled in here. */
 void trainer_network_backward(struct trainer_network *network, const float *params,
                               const struct trainer_pass *pass, float *grads);
+
+/* The same in parts, for those who do something else in between: layers [first, end), from the input of
+ * `first`, or from the gradient by the output of `end` - 1, which stands in trainer_network_gradient(). */
+void trainer_network_forward_layers(struct trainer_network *network, const float *params,
+                                    const struct trainer_pass *pass, size_t first, size_t end);
+void trainer_network_backward_layers(struct trainer_network *network, const float *params,
+                                     const struct trainer_pass *pass, size_t first, size_t end, float *grads);
+
+/* Where the input of a layer lies, and the gradient by its output. */
+float *trainer_network_input(const struct trainer_network *network, size_t layer);
+float *trainer_network_gradient(const struct trainer_network *network, size_t layer);
+/* Have the input of a layer elsewhere from now on: in max_batch times its size, borrowed. */
+void trainer_network_place_input(struct trainer_network *network, size_t layer, float *memory);
+/* Below the first layer with parameters, which this is, nobody needs gradients. */
+size_t trainer_network_first_trained(const struct trainer_model *model);
 
 #endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a dense layer's backward, for those who do something else with its weight's gradient than sum
+ * it over the workers. Shapes as in dense.c. */
+#ifndef TRAINER_DENSE_H
+#define TRAINER_DENSE_H
+
+#include "layer.h"
+
+/* A weight's gradient is computed in tiles of this many floats, so that each can go to the network (or into
+ * the update, while it is still in the cache) before the next is made. Tiles cost nothing: 1 to 64 of them
+ * take the same time. */
+#define DENSE_TILE_FLOATS 131072
+
+/* Rows in a tile. */
+size_t trainer_dense_tile_rows(const struct trainer_layer *layer);
+
+/* From dy, the gradient by the layer's output, to the one by x W + b, in place. */
+void trainer_dense_mask(const struct trainer_layer *layer, size_t batch, const float *y, float *dy);
+/* The bias's gradient. */
+void trainer_dense_bias_gradient(const struct trainer_layer *layer, const struct trainer_pass *pass,
+                                 const float *dy, float *grads);
+/* Rows [first, first + rows) of the weight's gradient, x^T dy over `batch` samples; `beta` 1 adds. */
+void trainer_dense_weight_gradient(const struct trainer_layer *layer, size_t batch, size_t first, size_t rows,
+                                   const float *x, const float *dy, float beta, float *grads);
+/* dx = dy W^T */
+void trainer_dense_input_gradient(const struct trainer_layer *layer, size_t batch, const float *params,
+                                  const float *dy, float *dx);
+
+#endif
