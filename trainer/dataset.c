@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataset.h"
 
-#include "idx.h"
 #include "kernels.h"
 #include "muster/cleanup.h"
-#include "muster/file.h"
+#include "rng.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +25,29 @@ bool trainer_shape_equal(const struct trainer_shape *a, const struct trainer_sha
     return a->count == b->count && memcmp(a->dims, b->dims, a->count * sizeof a->dims[0]) == 0;
 }
 
-static void freep(struct trainer_dataset **dataset)
+void dataset_freep(struct trainer_dataset **dataset)
 {
     trainer_dataset_free(*dataset);
+}
+
+/* ---- what a sample consists of ------------------------------------------------------------------------- */
+
+#define COLUMNS 4
+
+/* An array with so many bytes a sample; NULL where the set has none. */
+struct column {
+    void **array;
+    size_t bytes;
+};
+
+static void list_columns(struct trainer_dataset *set, struct column ret_columns[static COLUMNS])
+{
+    const size_t elements = trainer_shape_elements(&set->shape);
+
+    ret_columns[0] = (struct column){(void **)&set->values, elements};
+    ret_columns[1] = (struct column){(void **)&set->floats, elements * sizeof *set->floats};
+    ret_columns[2] = (struct column){(void **)&set->labels, sizeof *set->labels};
+    ret_columns[3] = (struct column){(void **)&set->targets, set->target_size * sizeof *set->targets};
 }
 
 /* Dims and counts are hashed too, as 64 bits little-endian: the same bytes in another shape are other data.
@@ -35,129 +55,93 @@ static void freep(struct trainer_dataset **dataset)
 static int digest(struct trainer_dataset *set, struct mst_error *err)
 {
     mst_cleanup(mst_sha256_release) struct mst_sha256 sha = {0};
-    uint64_t head[3 + TRAINER_MAX_DIMS] = {set->shape.count, set->count, set->classes};
+    uint64_t head[5 + TRAINER_MAX_DIMS] = {set->shape.count, set->count, set->classes, set->target_size,
+                                           set->values != NULL};
+    struct column columns[COLUMNS];
 
     for (size_t d = 0; d < set->shape.count; d++)
-        head[3 + d] = set->shape.dims[d];
+        head[5 + d] = set->shape.dims[d];
+    list_columns(set, columns);
     int r = mst_sha256_init(&sha, err);
     if (r >= 0)
         r = mst_sha256_update(&sha, head, sizeof head, err);
-    if (r >= 0)
-        r = mst_sha256_update(&sha, set->values, set->count * trainer_shape_elements(&set->shape), err);
-    if (r >= 0)
-        r = mst_sha256_update(&sha, set->labels, set->count, err);
-    if (r >= 0)
-        r = mst_sha256_finish(&sha, set->digest, err);
-    return r;
+    for (size_t c = 0; c < COLUMNS && r >= 0; c++) {
+        if (*columns[c].array)
+            r = mst_sha256_update(&sha, *columns[c].array, set->count * columns[c].bytes, err);
+    }
+    return r < 0 ? r : mst_sha256_finish(&sha, set->digest, err);
 }
 
-/* Fit the labels into `classes`, or the classes to the labels when 0. `what` names their source. */
-static int check_labels(struct trainer_dataset *set, size_t classes, const char *what, struct mst_error *err)
+static int check_labels(struct trainer_dataset *set, const char *what, struct mst_error *err)
 {
-    uint8_t largest = 0;
+    uint32_t largest = 0;
 
     for (size_t i = 0; i < set->count; i++) {
-        if (classes > 0 && set->labels[i] >= classes)
-            return mst_error_set(err, -EBADMSG, "read '%s': label %zu is %u, expected 0 to %zu", what, i,
-                                 set->labels[i], classes - 1);
+        if (set->classes > 0 && set->labels[i] >= set->classes)
+            return mst_error_set(err, -EBADMSG, "read '%s': label %zu is %" PRIu32 ", expected 0 to %zu",
+                                 what, i, set->labels[i], set->classes - 1);
         if (set->labels[i] > largest)
             largest = set->labels[i];
     }
-    set->classes = classes > 0 ? classes : (size_t)largest + 1;
+    if (largest >= TRAINER_MAX_CLASSES)
+        return mst_error_set(err, -EBADMSG, "read '%s': labels up to %" PRIu32 ", expected less than %d",
+                             what, largest, TRAINER_MAX_CLASSES);
+    if (set->classes == 0)
+        set->classes = (size_t)largest + 1;
     return 0;
 }
 
-/* Height x width gets its one channel: layers see row, column, channel. */
-static struct trainer_shape with_channels(struct trainer_shape shape)
+static int check_floats(const float *floats, size_t count, size_t per_sample, const char *what,
+                        const char *name, struct mst_error *err)
 {
-    if (shape.count == 2)
-        shape.dims[shape.count++] = 1;
-    return shape;
+    for (size_t i = 0; floats && i < count * per_sample; i++) {
+        if (!isfinite(floats[i]))
+            return mst_error_set(err, -EBADMSG, "read '%s': %s %zu of sample %zu is not a finite number",
+                                 what, name, i % per_sample, i / per_sample);
+    }
+    return 0;
 }
 
-int trainer_dataset_open_idx(const char *images_path, const char *labels_path, size_t classes,
-                             struct trainer_dataset **ret_dataset, struct mst_error *err)
+int dataset_finish(struct trainer_dataset *set, const char *what, struct mst_error *err)
 {
-    mst_cleanup(trainer_idx_release) struct trainer_idx images = {0};
-    mst_cleanup(trainer_idx_release) struct trainer_idx labels = {0};
-    mst_cleanup(freep) struct trainer_dataset *set = NULL;
+    assert(set->count > 0 && !set->values != !set->floats && !set->labels != !set->targets);
+    int r = set->labels ? check_labels(set, what, err)
+                        : check_floats(set->targets, set->count, set->target_size, what, "target", err);
+    if (r >= 0)
+        r = check_floats(set->floats, set->count, trainer_shape_elements(&set->shape), what, "value", err);
+    return r < 0 ? r : digest(set, err);
+}
 
-    int r = trainer_idx_read(images_path, 3, &images, err);
-    if (r >= 0)
-        r = trainer_idx_read(labels_path, 1, &labels, err);
-    if (r < 0)
-        return r;
-    if (labels.count != images.count)
-        return mst_error_set(err, -EBADMSG, "read '%s': %zu labels for the %zu images of '%s'", labels_path,
-                             labels.count, images.count, images_path);
-    set = calloc(1, sizeof *set);
+int trainer_dataset_from(const struct trainer_samples *samples, struct trainer_dataset **ret_dataset,
+                         struct mst_error *err)
+{
+    const void *const sources[COLUMNS] = {samples->bytes, samples->floats, samples->labels, samples->targets};
+    const size_t elements = trainer_shape_elements(&samples->shape);
+    mst_cleanup(dataset_freep) struct trainer_dataset *set = calloc(1, sizeof *set);
+    struct column columns[COLUMNS];
+
+    assert(elements > 0 && elements <= TRAINER_MAX_SAMPLE_SIZE && samples->count > 0 &&
+           samples->count <= TRAINER_MAX_SAMPLES && samples->target_size <= TRAINER_MAX_SAMPLE_SIZE);
     if (!set)
-        return mst_error_set(err, -ENOMEM, "read '%s': no memory", images_path);
-    *set = (struct trainer_dataset){.shape = with_channels(images.shape),
-                                    .count = images.count,
-                                    .values = images.values,
-                                    .labels = labels.values};
-    images.values = labels.values = NULL;
-    r = check_labels(set, classes, labels_path, err);
-    if (r >= 0)
-        r = digest(set, err);
+        return mst_error_set(err, -ENOMEM, "no memory for a data set");
+    set->shape = samples->shape;
+    set->count = samples->count;
+    set->classes = samples->labels ? samples->classes : 0;
+    set->target_size = samples->targets ? samples->target_size : 0;
+    list_columns(set, columns);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        if (!sources[c])
+            continue;
+        *columns[c].array = malloc(set->count * columns[c].bytes);
+        if (!*columns[c].array)
+            return mst_error_set(err, -ENOMEM, "no memory for a data set of %zu samples", set->count);
+        memcpy(*columns[c].array, sources[c], set->count * columns[c].bytes);
+    }
+    const int r = dataset_finish(set, "memory", err);
     if (r < 0)
         return r;
     *ret_dataset = set;
     set = NULL;
-    return 0;
-}
-
-/* "<folder>/<name>", or with ".gz" when only that is there. */
-static int find_file(const char *folder, const char *name, char **ret_path, struct mst_error *err)
-{
-    char packed_name[64];
-    (void)snprintf(packed_name, sizeof packed_name, "%s.gz", name);
-    mst_cleanup(mst_freep) char *plain = mst_path_join(folder, name);
-    mst_cleanup(mst_freep) char *packed = mst_path_join(folder, packed_name);
-
-    if (!plain || !packed)
-        return mst_error_set(err, -ENOMEM, "open '%s': no memory", folder);
-    char **found = access(plain, F_OK) == 0 ? &plain : &packed;
-    if (access(*found, F_OK) != 0)
-        return mst_error_errno(err, -errno, "open '%s' or '%s'", plain, packed_name);
-    *ret_path = *found;
-    *found = NULL;
-    return 0;
-}
-
-static int open_pair(const char *folder, const char *images_name, const char *labels_name, size_t classes,
-                     struct trainer_dataset **ret_dataset, struct mst_error *err)
-{
-    mst_cleanup(mst_freep) char *images = NULL;
-    mst_cleanup(mst_freep) char *labels = NULL;
-
-    int r = find_file(folder, images_name, &images, err);
-    if (r >= 0)
-        r = find_file(folder, labels_name, &labels, err);
-    if (r >= 0)
-        r = trainer_dataset_open_idx(images, labels, classes, ret_dataset, err);
-    return r;
-}
-
-int trainer_dataset_open_folder(const char *folder, struct trainer_dataset **ret_train,
-                                struct trainer_dataset **ret_test, struct mst_error *err)
-{
-    mst_cleanup(freep) struct trainer_dataset *train = NULL;
-    mst_cleanup(freep) struct trainer_dataset *test = NULL;
-
-    int r = open_pair(folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", 0, &train, err);
-    if (r >= 0)
-        r = open_pair(folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", train->classes, &test, err);
-    if (r < 0)
-        return r;
-    if (!trainer_shape_equal(&train->shape, &test->shape))
-        return mst_error_set(
-            err, -EBADMSG, "read '%s': test images of %zu x %zu, training images of %zu x %zu", folder,
-            test->shape.dims[0], test->shape.dims[1], train->shape.dims[0], train->shape.dims[1]);
-    *ret_train = train;
-    *ret_test = test;
-    train = test = NULL;
     return 0;
 }
 
@@ -165,28 +149,15 @@ int trainer_dataset_new(const struct trainer_shape *shape, size_t count, size_t 
                         const uint8_t *values, const uint8_t *labels, struct trainer_dataset **ret_dataset,
                         struct mst_error *err)
 {
-    const size_t elements = trainer_shape_elements(shape);
-    assert(elements > 0 && elements <= TRAINER_MAX_SAMPLE_SIZE && count > 0 && count <= TRAINER_MAX_SAMPLES);
-    mst_cleanup(freep) struct trainer_dataset *set = calloc(1, sizeof *set);
+    mst_cleanup(mst_freep) uint32_t *wide = malloc(count * sizeof *wide);
 
-    if (!set)
-        return mst_error_set(err, -ENOMEM, "no memory for a data set");
-    set->shape = *shape;
-    set->count = count;
-    set->values = malloc(count * elements);
-    set->labels = malloc(count);
-    if (!set->values || !set->labels)
-        return mst_error_set(err, -ENOMEM, "no memory for a data set of %zu samples", count);
-    memcpy(set->values, values, count * elements);
-    memcpy(set->labels, labels, count);
-    int r = check_labels(set, classes, "memory", err);
-    if (r >= 0)
-        r = digest(set, err);
-    if (r < 0)
-        return r;
-    *ret_dataset = set;
-    set = NULL;
-    return 0;
+    if (!wide)
+        return mst_error_set(err, -ENOMEM, "no memory for %zu labels", count);
+    for (size_t i = 0; i < count; i++)
+        wide[i] = labels[i];
+    const struct trainer_samples samples = {
+        .shape = *shape, .count = count, .bytes = values, .classes = classes, .labels = wide};
+    return trainer_dataset_from(&samples, ret_dataset, err);
 }
 
 void trainer_dataset_free(struct trainer_dataset *dataset)
@@ -194,9 +165,87 @@ void trainer_dataset_free(struct trainer_dataset *dataset)
     if (!dataset)
         return;
     free(dataset->values);
+    free(dataset->floats);
     free(dataset->labels);
+    free(dataset->targets);
     free(dataset);
 }
+
+/* ---- parting ------------------------------------------------------------------------------------------- */
+
+/* Move the samples that are marked into a set of their own, and close the gaps. */
+static int take_marked(struct trainer_dataset *set, const bool *marked, size_t marked_count,
+                       struct trainer_dataset **ret_taken, struct mst_error *err)
+{
+    mst_cleanup(dataset_freep) struct trainer_dataset *taken = calloc(1, sizeof *taken);
+    struct column from[COLUMNS], to[COLUMNS];
+
+    if (!taken)
+        return mst_error_set(err, -ENOMEM, "no memory for a data set");
+    *taken = (struct trainer_dataset){
+        .shape = set->shape, .count = marked_count, .classes = set->classes, .target_size = set->target_size};
+    list_columns(set, from);
+    list_columns(taken, to);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        if (!*from[c].array)
+            continue;
+        *to[c].array = malloc(marked_count * to[c].bytes);
+        if (!*to[c].array)
+            return mst_error_set(err, -ENOMEM, "no memory for a data set of %zu samples", marked_count);
+    }
+    for (size_t c = 0; c < COLUMNS; c++) {
+        uint8_t *source = *from[c].array, *other = *to[c].array, *stays = source;
+        const size_t bytes = from[c].bytes;
+        for (size_t i = 0; source && i < set->count; i++) {
+            uint8_t **place = marked[i] ? &other : &stays;
+            memmove(*place, source + i * bytes, bytes);
+            *place += bytes;
+        }
+    }
+    set->count -= marked_count;
+    *ret_taken = taken;
+    taken = NULL;
+    return 0;
+}
+
+int dataset_take_share(struct trainer_dataset *set, double share, uint64_t seed,
+                       struct trainer_dataset **ret_taken, struct mst_error *err)
+{
+    const size_t wanted = (size_t)(share * (double)set->count + 0.5);
+    mst_cleanup(mst_freep) bool *marked = calloc(set->count, sizeof *marked);
+    struct trainer_rng rng;
+    size_t left = wanted;
+
+    if (!marked)
+        return mst_error_set(err, -ENOMEM, "no memory for parting %zu samples", set->count);
+    if (wanted < 1 || wanted >= set->count)
+        return mst_error_set(err, -EINVAL, "a share of %g of %zu samples leaves one part empty", share,
+                             set->count);
+    /* Selection sampling (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S): each sample is taken
+     * with the probability that still wanted ones have among those still to come. */
+    trainer_rng_init(&rng, seed, TRAINER_RNG_VALIDATION, 0);
+    for (size_t i = 0; i < set->count; i++) {
+        marked[i] = trainer_rng_below(&rng, set->count - i) < left;
+        left -= marked[i];
+    }
+    return take_marked(set, marked, wanted, ret_taken, err);
+}
+
+int dataset_take_last(struct trainer_dataset *set, size_t count, struct trainer_dataset **ret_taken,
+                      struct mst_error *err)
+{
+    mst_cleanup(mst_freep) bool *marked = calloc(set->count, sizeof *marked);
+
+    if (!marked)
+        return mst_error_set(err, -ENOMEM, "no memory for parting %zu samples", set->count);
+    if (count < 1 || count >= set->count)
+        return mst_error_set(err, -EINVAL, "the last %zu of %zu samples leave one part empty", count,
+                             set->count);
+    memset(marked + (set->count - count), true, count * sizeof *marked);
+    return take_marked(set, marked, count, ret_taken, err);
+}
+
+/* ---- looking ------------------------------------------------------------------------------------------- */
 
 size_t trainer_dataset_count(const struct trainer_dataset *dataset)
 {
@@ -206,6 +255,11 @@ size_t trainer_dataset_count(const struct trainer_dataset *dataset)
 size_t trainer_dataset_classes(const struct trainer_dataset *dataset)
 {
     return dataset->classes;
+}
+
+size_t trainer_dataset_target_size(const struct trainer_dataset *dataset)
+{
+    return dataset->target_size;
 }
 
 struct trainer_shape trainer_dataset_shape(const struct trainer_dataset *dataset)
@@ -225,7 +279,21 @@ void trainer_dataset_gather(const struct trainer_dataset *dataset, const uint32_
 
     for (size_t i = 0; i < count; i++) {
         assert(samples[i] < dataset->count);
-        kernel_scale_bytes(elements, dataset->values + samples[i] * elements, x + i * elements);
-        ret_labels[i] = dataset->labels[samples[i]];
+        if (dataset->values)
+            kernel_scale_bytes(elements, dataset->values + samples[i] * elements, x + i * elements);
+        else
+            memcpy(x + i * elements, dataset->floats + samples[i] * elements, elements * sizeof *x);
+        if (ret_labels)
+            ret_labels[i] = dataset->labels ? dataset->labels[samples[i]] : 0;
     }
+}
+
+void trainer_dataset_gather_targets(const struct trainer_dataset *dataset, const uint32_t *samples,
+                                    size_t count, float *ret_targets)
+{
+    const size_t size = dataset->target_size;
+
+    assert(dataset->targets);
+    for (size_t i = 0; i < count; i++)
+        memcpy(ret_targets + i * size, dataset->targets + samples[i] * size, size * sizeof *ret_targets);
 }

@@ -14,8 +14,9 @@
 #include <stdint.h>
 
 enum trainer_rng_stream {
-    TRAINER_RNG_WEIGHTS = 1, /* low word: number of the tensor in the model */
-    TRAINER_RNG_ORDER = 2,   /* low word: number of the pass over the data */
+    TRAINER_RNG_WEIGHTS = 1,    /* low word: number of the tensor in the model */
+    TRAINER_RNG_ORDER = 2,      /* low word: number of the pass over the data */
+    TRAINER_RNG_VALIDATION = 3, /* low word: 0 */
 };
 
 struct trainer_rng {

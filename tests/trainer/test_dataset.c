@@ -2,6 +2,8 @@
 #include "dataset.h"
 #include "idx_files.h"
 
+#include <math.h>
+
 static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
@@ -115,6 +117,139 @@ static void gathers_scaled_values_and_labels_by_number(void **state)
     trainer_dataset_free(NULL);
 }
 
+static struct trainer_dataset *with_targets(size_t count)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_dataset *set = NULL;
+    float floats[200], targets[200];
+
+    assert_true(2 * count <= 200);
+    for (size_t i = 0; i < 2 * count; i++) {
+        floats[i] = (float)i / 8 - 5;
+        targets[i] = -(float)i;
+    }
+    const struct trainer_samples samples = {.shape = {.count = 1, .dims = {2}},
+                                            .count = count,
+                                            .floats = floats,
+                                            .target_size = 2,
+                                            .targets = targets};
+    if (trainer_dataset_from(&samples, &set, &err) < 0)
+        fail_msg("%s", err.text);
+    return set;
+}
+
+static void floats_and_targets_are_gathered_as_they_are(void **state)
+{
+    (void)state;
+    static const uint32_t samples[] = {3, 0};
+    struct trainer_dataset *set = with_targets(5);
+    uint32_t labels[2] = {9, 9};
+    float x[4], targets[4];
+
+    assert_int_equal(trainer_dataset_classes(set), 0);
+    assert_int_equal(trainer_dataset_target_size(set), 2);
+    trainer_dataset_gather(set, samples, 2, x, labels);
+    trainer_dataset_gather_targets(set, samples, 2, targets);
+    assert_memory_equal(x, ((const float[]){-4.25f, -4.125f, -5, -4.875f}), sizeof x);
+    assert_memory_equal(targets, ((const float[]){-6, -7, -0.0f, -1}), sizeof targets);
+    assert_int_equal(labels[0] + labels[1], 0);
+    trainer_dataset_gather(set, samples, 1, x, NULL);
+    trainer_dataset_free(set);
+}
+
+static void values_that_are_not_finite_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    static const uint32_t labels[] = {0, 70000};
+    struct trainer_samples samples = {
+        .shape = {.count = 1, .dims = {2}}, .count = 2, .labels = (const uint32_t[]){0, 1}};
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_dataset *set = NULL;
+
+    samples.floats = (const float[]){0, 1, 2, (float)INFINITY};
+    assert_int_equal(trainer_dataset_from(&samples, &set, &err), -EBADMSG);
+    assert_string_equal(err.text, "read 'memory': value 1 of sample 1 is not a finite number");
+    samples.floats = (const float[]){0, (float)NAN, 2, 3};
+    assert_int_equal(trainer_dataset_from(&samples, &set, &err), -EBADMSG);
+    samples.floats = (const float[]){0, 1, 2, 3};
+    samples.labels = labels;
+    assert_int_equal(trainer_dataset_from(&samples, &set, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "labels up to 70000, expected less than 65536"));
+    assert_null(set);
+}
+
+static void a_share_is_taken_out_by_the_seed_and_nothing_is_lost(void **state)
+{
+    (void)state;
+    float first[3][20];
+    static const uint64_t seeds[] = {7, 7, 8};
+
+    for (size_t round = 0; round < 3; round++) {
+        struct trainer_dataset *set = with_targets(100), *taken = NULL;
+        bool seen[100] = {false};
+        assert_int_equal(dataset_take_share(set, 0.2, seeds[round], &taken, NULL), 0);
+        assert_int_equal(set->count, 80);
+        assert_int_equal(taken->count, 20);
+        for (size_t i = 0; i < 100; i++) {
+            const struct trainer_dataset *part = i < 80 ? set : taken;
+            const size_t at = i < 80 ? i : i - 80;
+            const size_t number = (size_t)-part->targets[2 * at] / 2; /* its place before */
+            assert_false(seen[number]);
+            seen[number] = true;
+            assert_true(part->floats[2 * at] == (float)number / 4 - 5);
+            assert_true(at == 0 || part->floats[2 * at] > part->floats[2 * at - 2]); /* in order */
+            if (i >= 80)
+                first[round][at] = part->floats[2 * at];
+        }
+        trainer_dataset_free(set);
+        trainer_dataset_free(taken);
+    }
+    assert_memory_equal(first[0], first[1], sizeof first[0]);
+    assert_memory_not_equal(first[0], first[2], sizeof first[0]);
+}
+
+static void no_part_may_be_empty(void **state)
+{
+    (void)state;
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_dataset *set = with_targets(10), *taken = NULL;
+
+    assert_int_equal(dataset_take_share(set, 0.01, 1, &taken, &err), -EINVAL);
+    assert_string_equal(err.text, "a share of 0.01 of 10 samples leaves one part empty");
+    assert_int_equal(dataset_take_share(set, 0.99, 1, &taken, &err), -EINVAL);
+    assert_int_equal(dataset_take_last(set, 10, &taken, &err), -EINVAL);
+    assert_int_equal(dataset_take_last(set, 0, &taken, &err), -EINVAL);
+    assert_null(taken);
+    assert_int_equal(dataset_take_last(set, 3, &taken, &err), 0);
+    assert_int_equal(set->count, 7);
+    assert_true(taken->targets[0] == -14);
+    trainer_dataset_free(set);
+    trainer_dataset_free(taken);
+}
+
+static void a_folder_of_idx_files_is_parted_for_validation(void **state)
+{
+    struct trainer_data_options options = {.validation = 0.25, .seed = 3};
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_data data = {0};
+
+    write_folder(state, 0, 3, 4);
+    if (trainer_data_open(*state, &options, &data, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(trainer_dataset_count(data.train), 9);
+    assert_int_equal(trainer_dataset_count(data.validation), 3);
+    assert_int_equal(trainer_dataset_count(data.test), 6);
+    assert_memory_not_equal(data.train->digest, data.validation->digest, MST_SHA256_BYTES);
+    trainer_data_release(&data);
+    options.validation = 1;
+    assert_int_equal(trainer_data_open(*state, &options, &data, &err), -EINVAL);
+    options.validation = 0;
+    assert_int_equal(trainer_data_open(*state, &options, &data, &err), 0);
+    assert_null(data.validation);
+    trainer_data_release(&data);
+    trainer_data_release(&data);
+}
+
 static void reads_the_mnist_that_comes_with_the_source(void **state)
 {
     (void)state;
@@ -144,6 +279,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_test_data_that_is_not_of_the_same_kind, helper_make_folder,
                                         helper_remove_folder),
         cmocka_unit_test_setup_teardown(refuses_labels_for_another_number_of_images, helper_make_folder,
+                                        helper_remove_folder),
+        cmocka_unit_test(floats_and_targets_are_gathered_as_they_are),
+        cmocka_unit_test(values_that_are_not_finite_are_refused_with_their_place),
+        cmocka_unit_test(a_share_is_taken_out_by_the_seed_and_nothing_is_lost),
+        cmocka_unit_test(no_part_may_be_empty),
+        cmocka_unit_test_setup_teardown(a_folder_of_idx_files_is_parted_for_validation, helper_make_folder,
                                         helper_remove_folder),
         cmocka_unit_test(gathers_scaled_values_and_labels_by_number),
         cmocka_unit_test(reads_the_mnist_that_comes_with_the_source),

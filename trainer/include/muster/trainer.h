@@ -40,13 +40,32 @@ size_t trainer_shape_elements(const struct trainer_shape *shape);
 
 /* ---- data ---------------------------------------------------------------------------------------------- */
 
-/* Images of one byte a value, with one label each. Values are kept as bytes and become x / 255 when a batch
- * is gathered. */
+/* Samples of one shape, each with a label (a class number) or a target (some floats). Values are kept as
+ * bytes, which become x / 255 when a batch is gathered, or as floats. */
 struct trainer_dataset;
 
 #define TRAINER_MAX_SAMPLES     10000000 /* a set */
 #define TRAINER_MAX_CLASSES     65536
 #define TRAINER_MAX_SAMPLE_SIZE 16777216 /* values in a sample */
+
+/* What a data folder holds (docs/data.md says what it may look like: IDX files, CSV, folders of images). */
+struct trainer_data {
+    struct trainer_dataset *train;
+    struct trainer_dataset *validation; /* NULL: no share of the training samples was asked for */
+    struct trainer_dataset *test;       /* NULL: there is none */
+    /* JSON: what the values were made of (columns, categories, normalisation) and the classes' names, so that
+     * others can be made in the same way; NULL where there is nothing to say. */
+    char *encoding;
+};
+struct trainer_data_options {
+    double validation; /* in [0, 1): the share of the training samples that is kept apart */
+    uint64_t seed;     /* that chooses them */
+};
+/* All sets have one shape and one number of classes, and normalisation is fitted on what is left to train.
+ * Errors: -EBADMSG and -EINVAL name the file, and in CSV the line; else what the system says. */
+int trainer_data_open(const char *folder, const struct trainer_data_options *options,
+                      struct trainer_data *ret_data, struct mst_error *err);
+void trainer_data_release(struct trainer_data *data); /* usable with mst_cleanup() */
 
 /* Read a pair of IDX files (http://yann.lecun.com/exdb/mnist/ describes the format), plain or .gz by content.
  * `classes`: labels must lie in [0, classes); 0 takes the largest label + 1. Errors: -EBADMSG names the file
@@ -65,13 +84,28 @@ int trainer_dataset_open_folder(const char *folder, struct trainer_dataset **ret
 int trainer_dataset_new(const struct trainer_shape *shape, size_t count, size_t classes,
                         const uint8_t *values, const uint8_t *labels, struct trainer_dataset **ret_dataset,
                         struct mst_error *err);
+/* From memory, of any kind; all arrays are copied. Floats must be finite (-EBADMSG). */
+struct trainer_samples {
+    struct trainer_shape shape;
+    size_t count;
+    const uint8_t *bytes;   /* count * elements(shape), or */
+    const float *floats;    /* the same */
+    size_t classes;         /* 0: the largest label + 1 */
+    const uint32_t *labels; /* count, or */
+    size_t target_size;
+    const float *targets; /* count * target_size */
+};
+int trainer_dataset_from(const struct trainer_samples *samples, struct trainer_dataset **ret_dataset,
+                         struct mst_error *err);
 
 void trainer_dataset_free(struct trainer_dataset *dataset); /* NULL is fine */
 
 size_t trainer_dataset_count(const struct trainer_dataset *dataset);
-size_t trainer_dataset_classes(const struct trainer_dataset *dataset);
+size_t trainer_dataset_classes(const struct trainer_dataset *dataset);     /* 0: it has targets */
+size_t trainer_dataset_target_size(const struct trainer_dataset *dataset); /* floats; 0: it has labels */
 struct trainer_shape trainer_dataset_shape(const struct trainer_dataset *dataset);
-/* SHA-256 over shape, count, values and labels: equal for a file and its .gz. Borrowed, MST_SHA256_BYTES. */
+/* SHA-256 over shape, count, values and labels or targets: equal for a file and its .gz. Borrowed,
+ * MST_SHA256_BYTES. */
 const uint8_t *trainer_dataset_digest(const struct trainer_dataset *dataset);
 
 /* ---- models -------------------------------------------------------------------------------------------- */

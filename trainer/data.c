@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data.h"
+
+#include "muster/cleanup.h"
+
+#include <stdlib.h>
+
+int data_take_validation(struct trainer_data *data, const struct trainer_data_options *options,
+                         struct mst_error *err)
+{
+    if (options->validation == 0)
+        return 0;
+    const int r = dataset_take_share(data->train, options->validation, options->seed, &data->validation, err);
+    return r < 0 ? mst_error_wrap(err, r, "validation set") : 0;
+}
+
+static int finish(const struct trainer_data *data, const char *folder, struct mst_error *err)
+{
+    struct trainer_dataset *const sets[] = {data->train, data->validation, data->test};
+    int r = 0;
+
+    for (size_t i = 0; i < MST_ARRAY_COUNT(sets) && r >= 0; i++) {
+        if (sets[i])
+            r = dataset_finish(sets[i], folder, err);
+        /* Readers may leave the number of classes to what the training set's labels are. */
+        if (sets[i] && data->train && sets[i]->classes < data->train->classes)
+            sets[i]->classes = data->train->classes;
+    }
+    return r;
+}
+
+int trainer_data_open(const char *folder, const struct trainer_data_options *options,
+                      struct trainer_data *ret_data, struct mst_error *err)
+{
+    mst_cleanup(trainer_data_release) struct trainer_data data = {0};
+
+    if (!(options->validation >= 0 && options->validation < 1))
+        return mst_error_set(err, -EINVAL, "validation share %g, expected 0 or more and below 1",
+                             options->validation);
+    int r = data_idx_open(folder, options, &data, err);
+    if (r >= 0)
+        r = finish(&data, folder, err);
+    if (r < 0)
+        return r;
+    *ret_data = data;
+    data = (struct trainer_data){0};
+    return 0;
+}
+
+void trainer_data_release(struct trainer_data *data)
+{
+    trainer_dataset_free(data->train);
+    trainer_dataset_free(data->validation);
+    trainer_dataset_free(data->test);
+    free(data->encoding);
+    *data = (struct trainer_data){0};
+}
