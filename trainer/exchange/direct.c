@@ -387,6 +387,13 @@ static void route(struct trainer_exchange *exchange, const bool *has, size_t seg
     }
 }
 
+/* Everybody's blocks come from himself. */
+static void route_gather(struct trainer_exchange *exchange)
+{
+    for (uint32_t rank = 0; rank < exchange->world; rank++)
+        exchange->gather.to[rank].hops = exchange->gather.from[rank].hops = rank != exchange->rank;
+}
+
 static void direct_free(struct trainer_exchange *exchange)
 {
     struct direct *direct = (struct direct *)exchange;
@@ -405,6 +412,7 @@ static const struct trainer_exchange_ops direct_ops = {
     .lay_out = lay_out,
     .ready = ready,
     .route = route,
+    .route_gather = route_gather,
     .free = direct_free,
 };
 

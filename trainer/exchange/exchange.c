@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exchange.h"
 
+#include "gather.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "spread.h"
@@ -31,7 +32,10 @@ int exchange_init(struct trainer_exchange *exchange, const struct trainer_exchan
     exchange->fds = calloc(link_count + 1, sizeof *exchange->fds);
     exchange->spread.to = calloc(link_count + 1, sizeof *exchange->spread.to);
     exchange->spread.from = calloc(link_count + 1, sizeof *exchange->spread.from);
-    if (!exchange->links || !exchange->fds || !exchange->spread.to || !exchange->spread.from) {
+    exchange->gather.to = calloc(link_count + 1, sizeof *exchange->gather.to);
+    exchange->gather.from = calloc(link_count + 1, sizeof *exchange->gather.from);
+    if (!exchange->links || !exchange->fds || !exchange->spread.to || !exchange->spread.from ||
+        !exchange->gather.to || !exchange->gather.from) {
         exchange_release(exchange, false);
         return mst_error_set(err, -ENOMEM, "no memory for an exchange of %" PRIu32 " workers", world);
     }
@@ -56,6 +60,9 @@ void exchange_release(struct trainer_exchange *exchange, bool close_sockets)
     free(exchange->fds);
     free(exchange->spread.to);
     free(exchange->spread.from);
+    free(exchange->gather.to);
+    free(exchange->gather.from);
+    free(exchange->gather.filled);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
@@ -320,6 +327,12 @@ int exchange_ready(struct trainer_exchange *exchange, size_t part, size_t offset
     return r < 0 ? fail(exchange, r) : 0;
 }
 
+bool exchange_preferred(const struct trainer_exchange *exchange, size_t index, size_t *ret_offset,
+                        size_t *ret_count)
+{
+    return exchange->ops->preferred && exchange->ops->preferred(exchange, index, ret_offset, ret_count);
+}
+
 int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
                     struct mst_error *err)
 {
@@ -340,6 +353,38 @@ int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_s
         .bytes_sent = exchange->bytes_sent,
     };
     return 0;
+}
+
+int exchange_gather_begin(struct trainer_exchange *exchange, const struct trainer_gather *gather,
+                          struct mst_error *err)
+{
+    int r = check_usable(exchange, err);
+    if (r < 0)
+        return r;
+    r = check_cancelled(exchange, err);
+    if (r >= 0)
+        r = exchange_gather_lay_out(exchange, gather, err);
+    if (r < 0)
+        return fail(exchange, r);
+    start(exchange, &exchange_gather_traffic, gather->step, gather->patience_ms);
+    return 0;
+}
+
+int exchange_gather_ready(struct trainer_exchange *exchange, uint32_t shard, size_t offset, size_t count,
+                          struct mst_error *err)
+{
+    int r = check_usable(exchange, err);
+    if (r < 0)
+        return r;
+    exchange_gather_fill(exchange, shard, offset, count);
+    r = pump(exchange, false, err);
+    return r < 0 ? fail(exchange, r) : 0;
+}
+
+int exchange_gather_finish(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
+                           struct mst_error *err)
+{
+    return exchange_finish(exchange, ret_stats, err);
 }
 
 int exchange_spread(struct trainer_exchange *exchange, const struct exchange_spread *spread,

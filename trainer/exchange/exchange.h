@@ -17,7 +17,8 @@
  *
  * Below that lies one loop that moves frames over all connections ("links") and blocks in one place only
  * (exchange.c). What frames go over which link, in which order, and what becomes of those that come is a
- * struct exchange_traffic: the ring's sum, the direct sum, and the spreading of a state. */
+ * struct exchange_traffic: the ring's sum, the direct sum, the gathering of blocks, and the spreading of a
+ * state. */
 #ifndef TRAINER_EXCHANGE_H
 #define TRAINER_EXCHANGE_H
 
@@ -54,6 +55,24 @@ struct exchange_spread {
     struct exchange_piece pieces[EXCHANGE_MAX_PIECES];
 };
 
+/* Blocks of the same length, one a shard, from those that have the shards to all. The calls are as a sum's.
+ */
+struct trainer_gather {
+    uint64_t step;
+    uint32_t number; /* of this gather among those of the step, at most EXCHANGE_GATHERS - 1 */
+    uint32_t
+        shards; /* of all workers, which have shards rank, rank + world, ..., at most TRAINER_MAX_WORLD */
+    /* Of all shards, in their order, borrowed until exchange_gather_finish(). Those of this worker are given,
+     * those of others arrive in their places. */
+    float *values;
+    size_t block_floats;
+    /* Floats of another worker's shard arrived: each once, in rising order within a shard. NULL: nobody is
+     * interested. */
+    void (*landed)(void *context, uint32_t shard, size_t offset, size_t count);
+    void *context;
+    uint32_t patience_ms; /* as a sum's */
+};
+
 /* What is under way, as the loop sees it. */
 struct exchange_traffic {
     /* Whether something is still to be sent to, or to come from, the other side of a link, now or later. The
@@ -82,6 +101,11 @@ struct trainer_exchange_ops {
     /* A state of so many segments is to be spread from those who have it: set exchange->spread.to and .from
      * of each link. */
     void (*route)(struct trainer_exchange *exchange, const bool *has, size_t segments);
+    /* Blocks are to be gathered: set the hops of exchange->gather.to and .from of each link. */
+    void (*route_gather)(struct trainer_exchange *exchange);
+    /* See exchange_preferred(); NULL: from the end. */
+    bool (*preferred)(const struct trainer_exchange *exchange, size_t index, size_t *ret_offset,
+                      size_t *ret_count);
     void (*free)(struct trainer_exchange *exchange); /* what the kind itself owns, and the struct */
 };
 
@@ -94,6 +118,12 @@ struct exchange_settings {
 /* How far the spreading is on one link: segments [next, end) are still to go or to come. */
 struct exchange_range {
     size_t next, end;
+};
+
+/* The blocks that take one link one way: those of the rank at its beginning, then of the rank before that
+ * one, of so many ranks; of each rank the shards in rising order. The cursor is at `segment` of `shard`. */
+struct exchange_passage {
+    uint32_t hops, hop, shard, segment;
 };
 
 /* Stands first in the struct of each kind. */
@@ -115,6 +145,12 @@ struct trainer_exchange {
         struct exchange_range *to, *from; /* by link */
         size_t have;                      /* segments [0, have) are here */
     } spread;
+    struct {
+        struct trainer_gather request;
+        struct exchange_passage *to, *from; /* by link */
+        size_t *filled;                     /* by shard: floats [0, filled) of its block are here */
+        size_t filled_room;
+    } gather;
     uint64_t progress_ns; /* mst_now_ns() of the last byte moved */
     uint64_t paused_ns;   /* spent in waiting, without a byte */
     uint64_t bytes_sent, bytes_received;
@@ -139,6 +175,23 @@ int exchange_ready(struct trainer_exchange *exchange, size_t part, size_t offset
                    struct mst_error *err);
 int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
                     struct mst_error *err);
+
+/* While a sum is under way: the `index`-th range of the vector in which this worker had better make its
+ * values final, since it is the next that others wait for. false: there is none, or no more; from the end,
+ * then. */
+bool exchange_preferred(const struct trainer_exchange *exchange, size_t index, size_t *ret_offset,
+                        size_t *ret_count);
+
+/* As the three above, for blocks: exchange_gather_ready() says that floats of this worker's `shard` are
+ * final, in rising order within a shard, and is not needed for one that has nothing to say. A sum and a
+ * gathering cannot be under way at once. -EINVAL: more shards than TRAINER_MAX_WORLD, fewer than workers, or
+ * a number of EXCHANGE_GATHERS or more. */
+int exchange_gather_begin(struct trainer_exchange *exchange, const struct trainer_gather *gather,
+                          struct mst_error *err);
+int exchange_gather_ready(struct trainer_exchange *exchange, uint32_t shard, size_t offset, size_t count,
+                          struct mst_error *err);
+int exchange_gather_finish(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
+                           struct mst_error *err);
 
 /* Those that have the state send, the others receive. On an error the bytes of the others are undefined.
  * *ret_bytes: sent and received by this worker. */

@@ -5,7 +5,7 @@
  *     4  view     u32
  *     8  job key  u64
  *    16  step     u64   with its purpose in the two highest bits
- *    24  phase    u16   ring: its turn, 0 to 2 * world - 3; direct: the number of the shard
+ *    24  phase    u16   ring: its turn, 0 to 2 * world - 3; direct: the number of the shard; or as below
  *    26  segment  u16   number in the chunk of that phase
  *    28  bytes    u32   of payload that follow
  *
@@ -20,6 +20,8 @@
 
 #define EXCHANGE_FRAME_BYTES  32
 #define EXCHANGE_PAYLOAD_MAX  262144 /* bytes: what is added stays in the second-level cache */
+#define EXCHANGE_PHASE_GATHER 0x8000 /* + 1024 * the gather's number in the step + shard */
+#define EXCHANGE_GATHERS      31
 #define EXCHANGE_PHASE_SUM    0xfffe /* direct: the sum itself */
 #define EXCHANGE_PHASE_SPREAD 0xffff /* a part of a state, on its way to those behind */
 

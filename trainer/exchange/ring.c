@@ -284,6 +284,30 @@ static void route(struct trainer_exchange *exchange, const bool *has, size_t seg
     exchange->spread.from[LINK_PREV].end = has[exchange->rank] ? 0 : segments;
 }
 
+/* Blocks go around the ring as far as to the worker before their own. */
+static void route_gather(struct trainer_exchange *exchange)
+{
+    if (exchange->world == 1)
+        return;
+    exchange->gather.to[LINK_NEXT].hops = exchange->world - 1;
+    exchange->gather.from[LINK_PREV].hops = exchange->world - 1;
+}
+
+/* The chunk that this worker sends first, then those that it adds to others' sums, in the order in which they
+ * come. */
+static bool preferred(const struct trainer_exchange *exchange, size_t index, size_t *ret_offset,
+                      size_t *ret_count)
+{
+    const struct ring *ring = ring_of(exchange);
+
+    if (exchange->world == 1 || index >= exchange->world)
+        return false;
+    const uint32_t chunk = chunk_sent_in(ring, (uint32_t)index);
+    *ret_offset = chunk_offset(ring, chunk);
+    *ret_count = chunk_offset(ring, chunk + 1) - *ret_offset;
+    return true;
+}
+
 static void ring_free(struct trainer_exchange *exchange)
 {
     struct ring *ring = (struct ring *)exchange;
@@ -299,6 +323,8 @@ static const struct trainer_exchange_ops ring_ops = {
     .lay_out = lay_out,
     .ready = ready,
     .route = route,
+    .route_gather = route_gather,
+    .preferred = preferred,
     .free = ring_free,
 };
 
