@@ -124,8 +124,14 @@ int cgroup_path_find(const char *sysfs, const char *text, size_t bytes, const ch
     int r = cgroup_path_of(text, bytes, controller, &path, &path_bytes);
     if (r == 0)
         r = mount_point(sysfs, controller, folder);
+    if (r == -ENOENT && strcmp(id, "/") == 0) /* the machine has every hierarchy, whoever's text it is */
+        r = mount_point(sysfs, controller, folder);
     if (r < 0)
         return r;
+    if (strcmp(id, "/") == 0) {
+        memcpy(ret_folder, folder, strlen(folder) + 1);
+        return 0;
+    }
     /* A reader in a control-group namespace of its own (Docker's default on v2) is told paths relative to a
      * place that it cannot know, "/../ID", and "/" for its own. The id is unique, so the tree is searched for
      * it: once for each start of a container. */

@@ -19,7 +19,7 @@ int cgroup_path_of(const char *text, size_t bytes, const char *controller, const
 size_t cgroup_path_cut(const char *path, size_t path_bytes, const char *id);
 
 /* The folder of the container's control group for a controller ("" for v2) under `sysfs`/fs/cgroup. `text` is
- * /proc/PID/cgroup. 0, -ENOENT, -EBADMSG, -ENAMETOOLONG. */
+ * /proc/PID/cgroup; id "/" is the hierarchy's root. 0, -ENOENT, -EBADMSG, -ENAMETOOLONG. */
 int cgroup_path_find(const char *sysfs, const char *text, size_t bytes, const char *controller,
                      const char *id, char ret_folder[static PATH_MAX]);
 

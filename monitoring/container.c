@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container.h"
 
+#include "labels.h"
 #include "muster/json.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define PID_MAX_LIMIT (1U << 22) /* the kernel's own, on 64 bits */
 
@@ -44,8 +46,44 @@ static enum monitor_network network_of(const cJSON *inspect)
     return strncmp(mode, "container:", 10) == 0 ? MONITOR_NETWORK_SHARED : MONITOR_NETWORK_OWN;
 }
 
-int container_from_inspect(const cJSON *inspect, struct monitor_container *ret_container,
-                           struct mst_error *err)
+double container_time_s(const char *rfc3339)
+{
+    struct tm parts = {0};
+    const char *rest = strptime(rfc3339, "%Y-%m-%dT%H:%M:%S", &parts);
+    double fraction = 0, unit = 0.1;
+    if (!rest || parts.tm_year < 70)
+        return 0;
+    if (*rest == '.') {
+        for (rest++; *rest >= '0' && *rest <= '9'; rest++, unit /= 10)
+            fraction += unit * (*rest - '0');
+    }
+    time_t seconds = timegm(&parts);
+    unsigned hours, minutes;
+    char sign;
+    if (sscanf(rest, "%c%2u:%2u", &sign, &hours, &minutes) == 3 && (sign == '+' || sign == '-'))
+        seconds += (sign == '+' ? -1 : 1) * (time_t)(hours * 3600 + minutes * 60);
+    return (double)seconds + fraction;
+}
+
+static int health_of(const cJSON *state)
+{
+    const char *status = mst_json_string_or(mst_json_at(state, "Health", NULL), "Status", "none");
+    if (strcmp(status, "none") == 0)
+        return MONITOR_HEALTH_NONE;
+    return strcmp(status, "healthy") == 0 ? MONITOR_HEALTH_GOOD : MONITOR_HEALTH_BAD;
+}
+
+/* A worker says so by how it was started: "muster-agent train ...". */
+static bool is_agent(const cJSON *inspect)
+{
+    const char *path = mst_json_string_or(inspect, "Path", ""), *slash = strrchr(path, '/');
+    const char *verb = cJSON_GetStringValue(cJSON_GetArrayItem(mst_json_at(inspect, "Args", NULL), 0));
+    return strcmp(slash ? slash + 1 : path, "muster-agent") == 0 && verb &&
+           (strcmp(verb, "train") == 0 || strcmp(verb, "exec") == 0);
+}
+
+int container_from_inspect(const cJSON *inspect, const struct monitor_labels *rules,
+                           struct monitor_container *ret_container, struct mst_error *err)
 {
     const char *id, *name, *started_at;
     uint64_t pid;
@@ -74,6 +112,11 @@ int container_from_inspect(const cJSON *inspect, struct monitor_container *ret_c
     copy_slot(container.slot, sizeof container.slot,
               mst_json_string_or(labels, "com.docker.swarm.task.name", ""));
     copy_cut(container.started_at, sizeof container.started_at, started_at);
+    container.started_s = container_time_s(started_at);
+    container.created_s = container_time_s(mst_json_string_or(inspect, "Created", ""));
+    container.health = health_of(state);
+    container.is_agent = is_agent(inspect);
+    labels_of_container(config, rules, container.labels);
     container.pid = mst_json_bool_or(state, "Running", false) ? (pid_t)pid : 0;
     *ret_container = container;
     return 0;

@@ -14,6 +14,7 @@ void roster_init(struct roster *roster, const struct monitor_paths *paths)
 {
     *roster = (struct roster){
         .paths = *paths,
+        .wanted = MONITOR_GROUPS_BASIC,
         .needs_list = true,
         .scratch = MST_BUF_INIT(SOURCE_MAX_BYTES),
     };
@@ -149,7 +150,8 @@ int roster_event(struct roster *roster, const char *line, size_t bytes, struct m
     if (r < 0)
         return r;
 
-    const bool is_new = strcmp(action, "start") == 0 || strcmp(action, "rename") == 0;
+    const bool is_new = strcmp(action, "start") == 0 || strcmp(action, "rename") == 0 ||
+                        strncmp(action, "health_status", strlen("health_status")) == 0;
     const bool has_ended = strcmp(action, "die") == 0 || strcmp(action, "destroy") == 0;
     if (is_new || has_ended)
         withdraw(roster, wish_position(roster, id));
@@ -202,7 +204,7 @@ int roster_inspected(struct roster *roster, const struct roster_wish *asked, con
     struct monitor_container info;
     if (!answered(roster, asked))
         return 0;
-    int r = container_from_inspect(inspect, &info, err);
+    int r = container_from_inspect(inspect, &roster->labels, &info, err);
     if (r == 0 && strcmp(info.id, id) != 0)
         r = mst_error_set(err, -EBADMSG, "asked for container %.12s, got %.12s", id, info.id);
     if (r < 0)
@@ -210,18 +212,27 @@ int roster_inspected(struct roster *roster, const struct roster_wish *asked, con
 
     struct target *known = roster_find(roster, id);
     if (known && info.pid == known->info.pid && strcmp(info.started_at, known->info.started_at) == 0) {
-        known->info = info; /* renamed, or told twice */
+        memcpy(info.cgroup, known->info.cgroup, sizeof info.cgroup);
+        known->info = info; /* renamed, of other health, or told twice */
         return 0;
     }
     roster_forget(roster, id);
-    if (info.pid == 0) /* ended before it was asked about */
-        return 0;
+    return info.pid == 0 ? 0 /* ended before it was asked about */ : roster_add(roster, &info, NULL, err);
+}
+
+int roster_add(struct roster *roster, const struct monitor_container *info, const char *cgroup_text,
+               struct mst_error *err)
+{
     struct target *target = NULL;
+    if (roster_find(roster, info->id))
+        return 0;
     void *targets = grow(roster->targets, sizeof *roster->targets, roster->count, &roster->capacity);
     if (!targets)
-        return mst_error_errno(err, -errno, "container '%s' beside %zu others", info.name, roster->count);
+        return mst_error_errno(err, -errno, "container '%s' beside %zu others", info->name, roster->count);
     roster->targets = targets;
-    r = target_open(&roster->paths, &info, &roster->scratch, &target, err);
+    const int r = roster->is_remote ? target_new_remote(info, &target, err)
+                                    : target_open(&roster->paths, info, roster->wanted, cgroup_text,
+                                                  &roster->scratch, &target, err);
     if (r < 0)
         return r;
     roster->targets[roster->count++] = target;

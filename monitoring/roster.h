@@ -26,8 +26,11 @@ struct roster_wish {
 };
 
 struct roster {
-    struct monitor_paths paths; /* borrowed */
-    struct target **targets;    /* owned; in the order in which they came */
+    struct monitor_paths paths;   /* borrowed */
+    unsigned wanted;              /* groups of values to open files for */
+    struct monitor_labels labels; /* borrowed */
+    bool is_remote;               /* no files are opened: the Engine's stats are asked */
+    struct target **targets;      /* owned; in the order in which they came */
     size_t count, capacity;
     struct roster_wish *wishes; /* until they are answered */
     size_t wish_count, wish_capacity;
@@ -36,6 +39,7 @@ struct roster {
     struct mst_buf scratch; /* for reading files */
 };
 
+/* Opens the files of MONITOR_GROUPS_BASIC; set `wanted` and `labels` for others. */
 void roster_init(struct roster *roster, const struct monitor_paths *paths);
 void roster_release(struct roster *roster);
 
@@ -55,6 +59,11 @@ int roster_inspected(struct roster *roster, const struct roster_wish *wish, cons
                      struct mst_error *err);
 /* There is no answer to it. */
 void roster_unanswered(struct roster *roster, const struct roster_wish *wish);
+
+/* A container that is known by other means than the Engine; `cgroup_text` as for target_open(). One that is
+ * known already is left as it is. */
+int roster_add(struct roster *roster, const struct monitor_container *info, const char *cgroup_text,
+               struct mst_error *err);
 
 /* It has gone: close its files. Unknown ids are fine. */
 void roster_forget(struct roster *roster, const char *id);

@@ -12,17 +12,27 @@ struct target {
     struct cgroup cgroup;
     int net_fd; /* /proc/PID/net/dev, -1: none. Pins the network namespace, so close it when the container
                    dies */
+    struct monitor_interface interfaces[MONITOR_INTERFACES_MAX]; /* of the newest sample */
     struct monitor_sample last;
     bool has_last;
-    uint64_t faults; /* files that could not be read or made no sense, over all passes */
+    struct monitor_sample remote; /* from the Engine's stats, when nothing is open here; groups 0: none */
+    uint64_t faults;              /* files that could not be read or made no sense, over all passes */
 };
 
-/* `info` is copied. -ENOENT when the container's process or control groups have gone or cannot be seen. */
-int target_open(const struct monitor_paths *paths, const struct monitor_container *info,
-                struct mst_buf *scratch, struct target **ret_target, struct mst_error *err);
+/* `info` is copied, and its cgroup filled in. Where it is known by other means, `cgroup_text` says what
+ * /proc/PID/cgroup would (else NULL). -ENOENT when the container's process or control groups have gone or
+ * cannot be seen. */
+int target_open(const struct monitor_paths *paths, const struct monitor_container *info, unsigned wanted,
+                const char *cgroup_text, struct mst_buf *scratch, struct target **ret_target,
+                struct mst_error *err);
+/* Nothing is opened: what it uses is asked of the Engine. */
+int target_new_remote(const struct monitor_container *info, struct target **ret_target,
+                      struct mst_error *err);
 void target_free(struct target *target); /* NULL is fine */
 
-/* 0 with a sample; -ENODEV when the container has gone, -ENODATA when nothing made sense this time. */
-int target_sample(struct target *target, struct mst_buf *scratch, struct monitor_sample *ret_sample);
+/* Reads the `wanted` groups. 0 with a sample; -ENODEV when the container has gone, -ENODATA when nothing made
+ * sense this time. */
+int target_sample(struct target *target, unsigned wanted, struct mst_buf *scratch,
+                  struct monitor_sample *ret_sample);
 
 #endif

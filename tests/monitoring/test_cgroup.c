@@ -17,10 +17,11 @@ static struct monitor_sample read_tree(const char *tree, const char *pid, size_t
     mst_cleanup(mst_buf_release) struct mst_buf scratch = MST_BUF_INIT(SOURCE_MAX_BYTES);
     struct cgroup cgroup;
     struct monitor_sample sample = {0};
-    assert_int_equal(cgroup_open(&cgroup, sysfs, text.bytes, text.count, CONTAINER_ID), 0);
+    assert_int_equal(cgroup_open(&cgroup, sysfs, text.bytes, text.count, CONTAINER_ID, MONITOR_GROUPS_BASIC),
+                     0);
     for (int pass = 0; pass < 2; pass++) { /* kept-open descriptors are read again from the start */
         sample = (struct monitor_sample){0};
-        assert_int_equal(cgroup_read(&cgroup, &scratch, &sample, ret_faults), 0);
+        assert_int_equal(cgroup_read(&cgroup, MONITOR_GROUPS_BASIC, &scratch, &sample, ret_faults), 0);
     }
     cgroup_close(&cgroup);
     return sample;
@@ -77,7 +78,9 @@ static void a_pid_that_belongs_to_somebody_else_is_not_read(void **state)
     mst_cleanup(mst_buf_release) struct mst_buf text = load(DATA("v2/proc/4324/cgroup"));
     struct cgroup cgroup;
     (void)state;
-    assert_int_equal(cgroup_open(&cgroup, v2_paths.sysfs, text.bytes, text.count, CONTAINER_ID), -ENOENT);
+    assert_int_equal(
+        cgroup_open(&cgroup, v2_paths.sysfs, text.bytes, text.count, CONTAINER_ID, MONITOR_GROUPS_BASIC),
+        -ENOENT);
     assert_int_equal(cgroup.count, 0);
 }
 
@@ -126,8 +129,10 @@ static void a_garbled_file_costs_its_own_group(void **state)
         struct monitor_sample sample = {0};
         size_t faults = 7;
         tree_put(&tree, "memory.usage_in_bytes", garbled[i]);
-        assert_int_equal(cgroup_open(&cgroup, tree.root, memory_line, strlen(memory_line), CONTAINER_ID), 0);
-        assert_int_equal(cgroup_read(&cgroup, &scratch, &sample, &faults), 0);
+        assert_int_equal(cgroup_open(&cgroup, tree.root, memory_line, strlen(memory_line), CONTAINER_ID,
+                                     MONITOR_GROUPS_BASIC),
+                         0);
+        assert_int_equal(cgroup_read(&cgroup, MONITOR_GROUPS_BASIC, &scratch, &sample, &faults), 0);
         assert_int_equal(faults, 1);
         assert_int_equal(sample.groups, MONITOR_MEMORY_LIMIT);
         cgroup_close(&cgroup);
@@ -147,8 +152,10 @@ static void a_file_without_end_is_not_read_into_memory(void **state)
     tree_make(&tree);
     (void)snprintf(path, sizeof path, "%s/memory.usage_in_bytes", tree.folder);
     assert_int_equal(symlink("/dev/zero", path), 0);
-    assert_int_equal(cgroup_open(&cgroup, tree.root, memory_line, strlen(memory_line), CONTAINER_ID), 0);
-    assert_int_equal(cgroup_read(&cgroup, &scratch, &sample, &faults), 0);
+    assert_int_equal(
+        cgroup_open(&cgroup, tree.root, memory_line, strlen(memory_line), CONTAINER_ID, MONITOR_GROUPS_BASIC),
+        0);
+    assert_int_equal(cgroup_read(&cgroup, MONITOR_GROUPS_BASIC, &scratch, &sample, &faults), 0);
     assert_int_equal(faults, 1);
     assert_int_equal(sample.groups, 0);
     assert_true(scratch.capacity <= 2 * SOURCE_MAX_BYTES + 2);
@@ -177,14 +184,16 @@ static void a_container_that_goes_in_the_middle_of_a_pass_gives_no_half_sample(v
     (void)snprintf(path, sizeof path, "%s/memory.limit_in_bytes", tree.folder);
     (void)snprintf(target, sizeof target, "/proc/%ld/cgroup", (long)child);
     assert_int_equal(symlink(target, path), 0);
-    assert_int_equal(cgroup_open(&cgroup, tree.root, memory_line, strlen(memory_line), CONTAINER_ID), 0);
-    assert_int_equal(cgroup_read(&cgroup, &scratch, &sample, &faults), 0);
+    assert_int_equal(
+        cgroup_open(&cgroup, tree.root, memory_line, strlen(memory_line), CONTAINER_ID, MONITOR_GROUPS_BASIC),
+        0);
+    assert_int_equal(cgroup_read(&cgroup, MONITOR_GROUPS_BASIC, &scratch, &sample, &faults), 0);
     assert_int_equal(sample.groups, MONITOR_MEMORY);
 
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     faults = 7;
-    assert_int_equal(cgroup_read(&cgroup, &scratch, &sample, &faults), -ENODEV);
+    assert_int_equal(cgroup_read(&cgroup, MONITOR_GROUPS_BASIC, &scratch, &sample, &faults), -ENODEV);
     assert_int_equal(faults, 7);
     cgroup_close(&cgroup);
     tree_remove(&tree);

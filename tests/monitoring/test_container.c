@@ -23,7 +23,7 @@ static void a_task_of_swarm_has_stack_service_and_slot(void **state)
     mst_cleanup(mst_json_deletep) cJSON *json = inspect_reply();
     struct monitor_container c;
     (void)state;
-    assert_int_equal(container_from_inspect(json, &c, NULL), 0);
+    assert_int_equal(container_from_inspect(json, NULL, &c, NULL), 0);
     assert_string_equal(c.id, CONTAINER_ID);
     assert_string_equal(c.name, "web_w.2.m8adw1f21fgpvi8xvn2ckf10h");
     assert_string_equal(c.stack, "web");
@@ -40,7 +40,7 @@ static void a_container_without_labels_belongs_to_nothing(void **state)
     struct monitor_container c;
     (void)state;
     cJSON_DeleteItemFromObjectCaseSensitive(at(json, "Config", NULL), "Labels");
-    assert_int_equal(container_from_inspect(json, &c, NULL), 0);
+    assert_int_equal(container_from_inspect(json, NULL, &c, NULL), 0);
     assert_string_equal(c.stack, "");
     assert_string_equal(c.service, "");
     assert_string_equal(c.slot, "");
@@ -62,7 +62,7 @@ static void whose_network_it_is_comes_from_the_mode(void **state)
         struct monitor_container c;
         cJSON_ReplaceItemInObjectCaseSensitive(at(json, "HostConfig", NULL), "NetworkMode",
                                                cJSON_CreateString(cases[i].mode));
-        assert_int_equal(container_from_inspect(json, &c, NULL), 0);
+        assert_int_equal(container_from_inspect(json, NULL, &c, NULL), 0);
         assert_int_equal(c.network, cases[i].network);
     }
 }
@@ -73,7 +73,7 @@ static void one_that_does_not_run_has_no_pid(void **state)
     struct monitor_container c;
     (void)state;
     cJSON_ReplaceItemInObjectCaseSensitive(at(json, "State", NULL), "Running", cJSON_CreateFalse());
-    assert_int_equal(container_from_inspect(json, &c, NULL), 0);
+    assert_int_equal(container_from_inspect(json, NULL, &c, NULL), 0);
     assert_int_equal(c.pid, 0);
 }
 
@@ -88,7 +88,7 @@ static void long_text_is_cut_between_characters(void **state)
     text[sizeof text - 2] = '\0';
     cJSON_ReplaceItemInObjectCaseSensitive(at(json, "Config", "Labels"), "com.docker.stack.namespace",
                                            cJSON_CreateString(text));
-    assert_int_equal(container_from_inspect(json, &c, NULL), 0);
+    assert_int_equal(container_from_inspect(json, NULL, &c, NULL), 0);
     assert_int_equal(strlen(c.stack), MONITOR_NAME_BYTES - 2); /* 127 whole characters */
 }
 
@@ -121,7 +121,7 @@ static void what_every_engine_says_must_be_there_and_make_sense(void **state)
             cJSON_DeleteItemFromObjectCaseSensitive(object, key);
         struct monitor_container c = {.pid = 7777};
         struct mst_error err = MST_ERROR_INIT;
-        assert_int_equal(container_from_inspect(json, &c, &err), -EBADMSG);
+        assert_int_equal(container_from_inspect(json, NULL, &c, &err), -EBADMSG);
         assert_int_equal(c.pid, 7777);
         assert_true(strlen(err.text) > 0);
     }

@@ -106,7 +106,7 @@ static void block_io_is_summed_over_devices(void **state)
     };
     (void)state;
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
-        struct counters_io io = {UNTOUCHED, UNTOUCHED};
+        struct counters_io io = {.read_bytes = UNTOUCHED, .write_bytes = UNTOUCHED};
         assert_int_equal(counters_blkio(cases[i].text, strlen(cases[i].text), &io), cases[i].code);
         assert_true(io.read_bytes == cases[i].read_bytes && io.write_bytes == cases[i].write_bytes);
     }
@@ -132,7 +132,7 @@ static void io_stat_is_summed_over_devices(void **state)
     };
     (void)state;
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
-        struct counters_io io = {UNTOUCHED, UNTOUCHED};
+        struct counters_io io = {.read_bytes = UNTOUCHED, .write_bytes = UNTOUCHED};
         assert_int_equal(counters_io_stat(cases[i].text, strlen(cases[i].text), &io), cases[i].code);
         assert_true(io.read_bytes == cases[i].read_bytes && io.write_bytes == cases[i].write_bytes);
     }
@@ -169,7 +169,7 @@ static void interfaces_are_summed_without_lo(void **state)
     (void)state;
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
         struct counters_net net = {.interfaces = UNTOUCHED, .rx_bytes = UNTOUCHED, .tx_dropped = UNTOUCHED};
-        assert_int_equal(counters_net_dev(cases[i].text, strlen(cases[i].text), &net), cases[i].code);
+        assert_int_equal(counters_net_dev(cases[i].text, strlen(cases[i].text), false, &net), cases[i].code);
         assert_true(net.interfaces == cases[i].interfaces);
         assert_true(net.rx_bytes == cases[i].rx_bytes && net.tx_dropped == cases[i].tx_dropped);
     }
@@ -183,14 +183,14 @@ static void parse_with_all(const char *text, size_t bytes)
     memcpy(exact, text, bytes);
     uint64_t value;
     struct counters_key keys[] = {{.name = "total_rss"}, {.name = "anon"}};
-    struct counters_io io;
-    struct counters_net net;
+    struct counters_io io = {0};
+    struct counters_net net = {0};
     (void)counters_number(exact, bytes, &value);
     (void)counters_limit(exact, bytes, &value);
     (void)counters_keyed(exact, bytes, keys, 2);
     (void)counters_blkio(exact, bytes, &io);
     (void)counters_io_stat(exact, bytes, &io);
-    (void)counters_net_dev(exact, bytes, &net);
+    (void)counters_net_dev(exact, bytes, false, &net);
     free(exact);
 }
 

@@ -118,7 +118,7 @@ static void a_rename_keeps_the_counters_and_a_restart_begins_anew(void **state)
     roster_init(&roster, &v1_paths);
     inspected(&roster, 11);
     struct target *target = roster_find(&roster, CONTAINER_ID);
-    assert_int_equal(target_sample(target, &roster.scratch, &sample), 0);
+    assert_int_equal(target_sample(target, MONITOR_GROUPS_BASIC, &roster.scratch, &sample), 0);
     target->last = sample;
     target->has_last = true;
 

@@ -25,8 +25,8 @@ static void a_sample_has_control_groups_and_network(void **state)
     struct target *target = NULL;
     struct monitor_sample sample;
     (void)state;
-    assert_int_equal(target_open(&v1_paths, &info, &scratch, &target, NULL), 0);
-    assert_int_equal(target_sample(target, &scratch, &sample), 0);
+    assert_int_equal(target_open(&v1_paths, &info, MONITOR_GROUPS_BASIC, NULL, &scratch, &target, NULL), 0);
+    assert_int_equal(target_sample(target, MONITOR_GROUPS_BASIC, &scratch, &sample), 0);
     assert_ptr_equal(sample.container, &target->info);
     assert_true(sample.read_ns > 0 && sample.wall_s > 1e9);
     assert_true(sample.groups & MONITOR_CPU && sample.groups & MONITOR_NETWORK);
@@ -49,8 +49,9 @@ static void a_container_in_a_foreign_network_has_no_network_of_its_own(void **st
         struct target *target = NULL;
         struct monitor_sample sample;
         info.network = networks[i];
-        assert_int_equal(target_open(&v1_paths, &info, &scratch, &target, NULL), 0);
-        assert_int_equal(target_sample(target, &scratch, &sample), 0);
+        assert_int_equal(target_open(&v1_paths, &info, MONITOR_GROUPS_BASIC, NULL, &scratch, &target, NULL),
+                         0);
+        assert_int_equal(target_sample(target, MONITOR_GROUPS_BASIC, &scratch, &sample), 0);
         assert_false(sample.groups & MONITOR_NETWORK);
         assert_true(sample.groups & MONITOR_CPU);
         target_free(target);
@@ -65,8 +66,8 @@ static void a_network_of_lo_alone_is_absent_and_not_zero(void **state)
     struct target *target = NULL;
     struct monitor_sample sample;
     (void)state;
-    assert_int_equal(target_open(&paths, &info, &scratch, &target, NULL), 0);
-    assert_int_equal(target_sample(target, &scratch, &sample), 0);
+    assert_int_equal(target_open(&paths, &info, MONITOR_GROUPS_BASIC, NULL, &scratch, &target, NULL), 0);
+    assert_int_equal(target_sample(target, MONITOR_GROUPS_BASIC, &scratch, &sample), 0);
     assert_false(sample.groups & MONITOR_NETWORK);
     target_free(target);
 }
@@ -84,7 +85,8 @@ static void what_cannot_be_seen_is_an_error_that_says_where_was_looked(void **st
         const struct monitor_container info = container_with(cases[i].pid);
         struct target *target = NULL;
         struct mst_error err = MST_ERROR_INIT;
-        assert_int_equal(target_open(cases[i].paths, &info, &scratch, &target, &err), -ENOENT);
+        assert_int_equal(
+            target_open(cases[i].paths, &info, MONITOR_GROUPS_BASIC, NULL, &scratch, &target, &err), -ENOENT);
         assert_null(target);
         assert_non_null(strstr(err.text, cases[i].paths->procfs));
         assert_non_null(strstr(err.text, "'web'"));

@@ -20,8 +20,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define MONITOR_ID_BYTES   sizeof "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define MONITOR_NAME_BYTES 256 /* longer names are cut, at the boundary of a character */
+#define MONITOR_ID_BYTES     sizeof "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define MONITOR_NAME_BYTES   256 /* longer names are cut, at the boundary of a character */
+#define MONITOR_CGROUP_BYTES 512
+#define MONITOR_LABELS_BYTES 4096
 
 /* Where the kernel's files are, which is elsewhere for a monitor in a container. */
 struct monitor_paths {
@@ -35,6 +37,8 @@ enum monitor_network {
     MONITOR_NETWORK_SHARED, /* --network container:X: X reports them */
 };
 
+enum monitor_health { MONITOR_HEALTH_NONE = -1, MONITOR_HEALTH_BAD = 0, MONITOR_HEALTH_GOOD = 1 };
+
 struct monitor_container {
     char id[MONITOR_ID_BYTES];
     char name[MONITOR_NAME_BYTES];
@@ -43,10 +47,18 @@ struct monitor_container {
     char service[MONITOR_NAME_BYTES];
     char slot[MONITOR_NAME_BYTES]; /* "<service>.<task slot>"; of global services "<service>.<node id>" */
     char started_at[64];           /* RFC 3339; changes with every start: counters begin anew */
+    double started_s, created_s;   /* Unix seconds, 0: not known */
+    int health;                    /* enum monitor_health */
     pid_t pid;                     /* in the pid namespace of the engine; 0: does not run */
     enum monitor_network network;
+    bool is_agent;                     /* a worker of a training, whose events can be followed */
+    bool is_machine;                   /* not a container: all of the machine, "/" */
+    char cgroup[MONITOR_CGROUP_BYTES]; /* "/docker/ID", as seen under the hierarchy's mount point */
+    char labels[MONITOR_LABELS_BYTES]; /* container_label_... and container_env_..., as they are exported */
 };
 
+/* What is read together. Which of them a sample has depends on the kernel, the version of its control groups,
+ * and on what was asked for. */
 enum monitor_group {
     MONITOR_CPU = 1 << 0,
     MONITOR_CPU_SPLIT = 1 << 1,
@@ -56,6 +68,47 @@ enum monitor_group {
     MONITOR_MEMORY_LIMIT = 1 << 5,
     MONITOR_IO = 1 << 6,
     MONITOR_NETWORK = 1 << 7,
+    MONITOR_THREADS = 1 << 8,
+    MONITOR_THREADS_MAX = 1 << 9,
+    MONITOR_BURST = 1 << 10,
+    MONITOR_MEMORY_PEAK = 1 << 11,
+    MONITOR_FAILCNT = 1 << 12,
+    MONITOR_SWAP = 1 << 13,
+    MONITOR_KERNEL = 1 << 14,
+    MONITOR_FAULTS = 1 << 15,
+    MONITOR_MEMORY_DETAIL = 1 << 16,
+    MONITOR_RECLAIM = 1 << 17,
+    MONITOR_OOM = 1 << 18,
+    MONITOR_MEMORY_EVENTS = 1 << 19,
+    MONITOR_CPU_QUOTA = 1 << 20,
+    MONITOR_CPU_SHARES = 1 << 21,
+    MONITOR_SWAP_LIMIT = 1 << 22,
+    MONITOR_RESERVATION = 1 << 23,
+    MONITOR_CPU_PRESSURE = 1 << 24,
+    MONITOR_MEMORY_PRESSURE = 1 << 25,
+    MONITOR_IO_PRESSURE = 1 << 26,
+    MONITOR_IO_COUNTS = 1 << 27,
+};
+#define MONITOR_GROUPS_BASIC 0xffU /* what csv, emit and the charts need */
+#define MONITOR_GROUPS_STATS (MONITOR_GROUPS_BASIC | MONITOR_THREADS)
+#define MONITOR_GROUPS_ALL   0xfffffffU
+
+#define MONITOR_INTERFACE_BYTES 16 /* the kernel's IFNAMSIZ */
+#define MONITOR_DEVICE_BYTES    32
+#define MONITOR_INTERFACES_MAX  32 /* those behind count in the sums only */
+#define MONITOR_DEVICES_MAX     32
+
+struct monitor_interface {
+    char name[MONITOR_INTERFACE_BYTES]; /* inside the container */
+    uint64_t rx_bytes, rx_packets, rx_errors, rx_dropped;
+    uint64_t tx_bytes, tx_packets, tx_errors, tx_dropped;
+};
+
+struct monitor_device {
+    uint32_t major, minor;
+    char name[MONITOR_DEVICE_BYTES]; /* "/dev/sda"; "" where the kernel does not tell */
+    uint64_t read_bytes, write_bytes;
+    uint64_t reads, writes; /* MONITOR_IO_COUNTS */
 };
 
 struct monitor_sample {
@@ -77,6 +130,88 @@ struct monitor_sample {
         io_write_bytes; /* MONITOR_IO, all devices; a stack of devices counts each layer */
     uint64_t rx_bytes, rx_packets, rx_errors, rx_dropped; /* MONITOR_NETWORK, all interfaces but lo */
     uint64_t tx_bytes, tx_packets, tx_errors, tx_dropped;
+
+    uint64_t threads;                   /* MONITOR_THREADS */
+    uint64_t threads_max;               /* MONITOR_THREADS_MAX; 0: no limit */
+    uint64_t cfs_bursts, cfs_burst_ns;  /* MONITOR_BURST */
+    uint64_t memory_peak_bytes;         /* MONITOR_MEMORY_PEAK: the largest usage so far */
+    uint64_t memory_failcnt;            /* MONITOR_FAILCNT: how often the limit was hit */
+    uint64_t memory_swap_bytes;         /* MONITOR_SWAP */
+    uint64_t memory_kernel_bytes;       /* MONITOR_KERNEL */
+    uint64_t page_faults, major_faults; /* MONITOR_FAULTS */
+    uint64_t memory_mapped_file_bytes;  /* MONITOR_MEMORY_DETAIL */
+    uint64_t memory_active_file_bytes;
+    uint64_t file_dirty_bytes, file_writeback_bytes; /* MONITOR_RECLAIM, v2 only */
+    uint64_t pages_scanned, pages_stolen, refaults_file, refaults_anon;
+    uint64_t oom_kills;                             /* MONITOR_OOM */
+    uint64_t memory_events_high, memory_events_max; /* MONITOR_MEMORY_EVENTS, v2 only */
+    uint64_t cpu_period_us, cpu_quota_us;           /* MONITOR_CPU_QUOTA; quota 0: none */
+    uint64_t cpu_shares;                            /* MONITOR_CPU_SHARES */
+    uint64_t swap_limit_bytes;                      /* MONITOR_SWAP_LIMIT; 0: none */
+    uint64_t reservation_bytes;                     /* MONITOR_RESERVATION; 0: none */
+    uint64_t cpu_waiting_us, cpu_stalled_us;        /* MONITOR_CPU_PRESSURE, v2 only */
+    uint64_t memory_waiting_us, memory_stalled_us;  /* MONITOR_MEMORY_PRESSURE, v2 only */
+    uint64_t io_waiting_us, io_stalled_us;          /* MONITOR_IO_PRESSURE, v2 only */
+
+    /* One entry each. Borrowed as `container` is; those of an older sample are not kept. */
+    struct monitor_interface *interfaces; /* MONITOR_NETWORK */
+    size_t interface_count;
+    struct monitor_device *devices; /* MONITOR_IO */
+    size_t device_count;
+};
+
+/* What the samples were taken on. Texts are "" and numbers 0 where they are not known. */
+struct monitor_machine {
+    uint64_t cpus, cores, sockets; /* logical, physical, packages */
+    uint64_t memory_bytes, swap_bytes;
+    char boot_id[64], machine_id[64], system_uuid[64];
+    char kernel[MONITOR_NAME_BYTES], os[MONITOR_NAME_BYTES];
+    char engine[MONITOR_NAME_BYTES]; /* its version */
+};
+
+/* The monitor itself. */
+struct monitor_self {
+    uint64_t cpu_ns;
+    uint64_t resident_bytes, virtual_bytes;
+    uint64_t open_fds, max_fds;
+    uint64_t started_ms; /* Unix time */
+};
+
+/* A worker of a training that runs on this node, as its newest events say. */
+enum monitor_training_group {
+    MONITOR_TRAINING_PROGRESS = 1 << 0,
+    MONITOR_TRAINING_VIEW = 1 << 1,
+    MONITOR_TRAINING_TEST = 1 << 2,
+};
+
+struct monitor_training {
+    char slot[128];
+    char stack[MONITOR_NAME_BYTES], service[MONITOR_NAME_BYTES]; /* "" outside of a stack */
+    char container[MONITOR_NAME_BYTES];                          /* its name, "" without one */
+    unsigned groups;                                             /* enum monitor_training_group */
+    uint64_t epoch, epochs, step, steps, rank;                   /* MONITOR_TRAINING_PROGRESS */
+    double loss, accuracy, ms_per_step;
+    uint64_t view, members;          /* MONITOR_TRAINING_VIEW */
+    double test_accuracy, test_loss; /* MONITOR_TRAINING_TEST */
+    /* Always; since the monitor follows this worker. */
+    uint64_t recoveries, lost, checkpoints, bytes_sent, epochs_done;
+    bool is_done, has_failed;
+};
+
+/* Everything that was read in one go: what is exported, recorded and shown. */
+struct monitor_pass {
+    double wall_s;
+    uint64_t read_ns; /* CLOCK_MONOTONIC, at the beginning */
+    uint64_t took_ns; /* the reading */
+    uint64_t faults;  /* files that could not be read or made no sense, since the start */
+    bool has_source;  /* false: neither the Engine nor the control groups could be asked */
+    struct monitor_machine machine;
+    struct monitor_self self;
+    const struct monitor_sample *samples; /* borrowed until the next pass; the machine's own may be first */
+    const struct monitor_sample *before;  /* of the same container one pass earlier; read_ns 0: none */
+    size_t count;
+    const struct monitor_training *trainings; /* borrowed likewise */
+    size_t training_count;
 };
 
 /* What `docker stats` shows as memory in use, and cAdvisor as the working set: usage without the cache that
@@ -102,9 +237,29 @@ struct monitor_output {
     void *context;
 };
 
+/* Which of a container's labels and variables become labels of its metrics. */
+struct monitor_labels {
+    bool all;                  /* each label; variables only when they are named */
+    const char *const *labels; /* keys, the last is NULL; NULL: Swarm's and Compose's own */
+    const char *const *envs;   /* the beginnings of names, the last is NULL; NULL: none */
+};
+
+enum monitor_source {
+    MONITOR_SOURCE_ENGINE,  /* containers and names from the Engine, numbers from the kernel's files */
+    MONITOR_SOURCE_CGROUPS, /* no Engine: what looks like a container in the control groups' tree */
+    MONITOR_SOURCE_API,     /* numbers from the Engine's stats as well: nothing else is within reach */
+};
+
 struct monitor_options {
     const char *host;  /* the Engine, as engine_options.host */
     const char *stack; /* only the containers of this stack; NULL: all */
+    enum monitor_source source;
+    unsigned groups; /* what to read, MONITOR_GROUPS_...; 0: MONITOR_GROUPS_BASIC */
+    struct monitor_labels labels;
+    const char *rootfs;        /* where the host's root is, for its name and release; NULL: here */
+    const char *const *events; /* files that workers without a container write their events to, the last is
+                                  NULL; NULL: none */
+    bool with_training;        /* follow the events of workers */
     struct monitor_paths paths;
     uint64_t interval_ns;
     int stop_fd; /* readable: end */
