@@ -11,9 +11,7 @@
  * cache. */
 #define UPDATE_PIECE_FLOATS 65536
 
-/* struct trainer_sum.landed: the mean gradient of [offset, offset + count) is known; write the next
- * parameters. */
-static void update(void *context, size_t offset, size_t count)
+void trainer_landed(void *context, size_t offset, size_t count)
 {
     struct trainer *trainer = context;
     const size_t current = trainer->current, next = 1 - current;
@@ -38,26 +36,43 @@ static void gradient_ready(void *context, size_t offset, size_t count)
     struct trainer *trainer = context;
 
     if (!trainer->exchange)
-        update(trainer, offset, count);
+        trainer_landed(trainer, offset, count);
     else if (trainer->exchange_error.code == 0)
         (void)exchange_ready(trainer->exchange, trainer->shard_under_way, offset, count,
                              &trainer->exchange_error);
 }
 
-static void fill_tail(float *tail, const struct trainer_loss *loss, bool pause)
+void trainer_fill_tail(float *tail, const struct trainer_loss *loss, bool pause)
 {
     tail[TRAINER_TAIL_LOSS] = (float)loss->sum;
     tail[TRAINER_TAIL_CORRECT] = (float)loss->correct;
     tail[TRAINER_TAIL_PAUSE] = pause ? 1.0f : 0.0f;
 }
 
-/* Forward and backward over one of this worker's shards. Gradients come out divided by the samples of all
- * workers, so that their sum is the mean. *loss adds up those of shards whose gradients are added up. */
+void trainer_load_shard(struct trainer *trainer, uint32_t shard, float *x, uint32_t *labels)
+{
+    const struct trainer_config *config = &trainer->config;
+
+    trainer_order_batch(&trainer->order, trainer->step, config->shards, shard, config->batch,
+                        trainer->samples);
+    trainer_dataset_gather(config->train, trainer->samples, config->batch, x, labels);
+}
+
+struct trainer_loss trainer_shard_loss(const struct trainer *trainer, const float *logits, float *gradient)
+{
+    const struct trainer_config *config = &trainer->config;
+    const float scale = 1.0f / ((float)config->batch * (float)config->shards);
+
+    return trainer_loss_softmax(config->batch, trainer_model_classes(config->model), logits, trainer->labels,
+                                scale, gradient);
+}
+
+/* Forward and backward over one of this worker's shards. *loss adds up those of shards whose gradients are
+ * added up. */
 static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struct trainer_loss *loss)
 {
     const struct trainer_config *config = &trainer->config;
     const float *params = trainer->parameters[trainer->current];
-    const size_t classes = trainer_model_classes(config->model);
     const bool apart = trainer->exchange && trainer->exchange->ops->keeps_parts;
     const bool first = apart || shard == trainer->rank;
     const bool last = apart || shard + trainer->world >= config->shards;
@@ -65,18 +80,13 @@ static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struc
     float *gradients = trainer->gradients[place];
 
     trainer->shard_under_way = place;
-    trainer_order_batch(&trainer->order, trainer->step, config->shards, shard, config->batch,
-                        trainer->samples);
-    trainer_dataset_gather(config->train, trainer->samples, config->batch, trainer->network.input,
-                           trainer->labels);
+    trainer_load_shard(trainer, shard, trainer->network.input, trainer->labels);
     const float *logits = trainer_network_forward(&trainer->network, params, config->batch);
-    const float scale = 1.0f / ((float)config->batch * (float)config->shards);
-    const struct trainer_loss own = trainer_loss_softmax(config->batch, classes, logits, trainer->labels,
-                                                         scale, trainer->network.gradients[0]);
+    const struct trainer_loss own = trainer_shard_loss(trainer, logits, trainer->network.gradients[0]);
     loss->sum = own.sum + (first ? 0 : loss->sum);
     loss->correct = own.correct + (first ? 0 : loss->correct);
     if (last) {
-        fill_tail(gradients + trainer->count, loss, pause);
+        trainer_fill_tail(gradients + trainer->count, loss, pause);
         gradient_ready(trainer, trainer->count, TRAINER_TAIL_FLOATS);
     }
     const struct trainer_pass pass = {
@@ -103,7 +113,7 @@ static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchan
             .part_count = trainer->gradient_count,
             .shards = exchange->ops->keeps_parts ? trainer->config.shards : trainer->world,
             .count = trainer->count + TRAINER_TAIL_FLOATS,
-            .landed = update,
+            .landed = trainer_landed,
             .context = trainer,
         };
         const int r = exchange_begin(exchange, &sum, err);
@@ -125,7 +135,8 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
     const float *tail = trainer->gradients[0] + trainer->count;
     struct trainer_exchange_stats exchanged = {0};
 
-    const int r = run_shards(trainer, pause, &exchanged, err);
+    const int r = trainer->factors ? trainer_factors_run(trainer->factors, trainer, pause, &exchanged, err)
+                                   : run_shards(trainer, pause, &exchanged, err);
     if (r < 0)
         return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
     if (!isfinite(tail[TRAINER_TAIL_LOSS]))

@@ -2,6 +2,7 @@
 #include "muster/trainer.h"
 
 #include "arena.h"
+#include "split.h"
 #include "trainer_state.h"
 
 #include <assert.h>
@@ -186,9 +187,33 @@ void trainer_free(struct trainer *trainer)
     free(trainer->gradients);
     free(trainer->samples);
     free(trainer->labels);
+    trainer_factors_free(trainer->factors);
     trainer_network_release(&trainer->network);
     trainer_order_release(&trainer->order);
     free(trainer);
+}
+
+int trainer_check_method(const struct trainer_model *model, enum trainer_method method, struct mst_error *err)
+{
+    size_t layer;
+
+    return method == TRAINER_FACTORS ? trainer_split_find(model, "factors", &layer, err) : 0;
+}
+
+int trainer_set_method(struct trainer *trainer, enum trainer_method method, struct mst_error *err)
+{
+    struct trainer_factors *factors = NULL;
+
+    assert(!trainer->exchange);
+    if (method == trainer->method)
+        return 0;
+    const int r = method == TRAINER_FACTORS ? trainer_factors_new(trainer, &factors, err) : 0;
+    if (r < 0)
+        return r;
+    trainer_factors_free(trainer->factors);
+    trainer->factors = factors;
+    trainer->method = method;
+    return 0;
 }
 
 int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *exchange, struct mst_error *err)
@@ -201,7 +226,7 @@ int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *excha
         return mst_error_set(err, -EINVAL, "an exchange for %" PRIu32 " shards, and a trainer with %" PRIu32,
                              exchange->shards, trainer->config.shards);
     const uint32_t rank = exchange ? exchange->rank : 0, world = exchange ? exchange->world : 1;
-    const bool apart = exchange && exchange->ops->keeps_parts;
+    const bool apart = exchange && exchange->ops->keeps_parts && trainer->method == TRAINER_SUM;
     const size_t count = apart ? (trainer->config.shards - rank + world - 1) / world : 1;
     const int r = set_gradients(trainer, count, world > 1 ? count : 1, err);
     if (r < 0)

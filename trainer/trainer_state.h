@@ -5,6 +5,7 @@
 
 #include "dataset.h"
 #include "exchange/exchange.h"
+#include "factors.h"
 #include "loss.h"
 #include "network.h"
 #include "order.h"
@@ -39,6 +40,20 @@ struct trainer {
     uint32_t *samples, *labels;      /* batch of them */
     size_t shard_under_way;          /* the one of `gradients` that is being computed */
     struct mst_error exchange_error; /* of a slice handed over during backward; code 0: none */
+    enum trainer_method method;
+    struct trainer_factors *factors; /* owned; NULL with another method */
 };
+
+/* What the methods share. */
+
+/* The samples of a shard in the step to come: batch times the model's input, and their labels. */
+void trainer_load_shard(struct trainer *trainer, uint32_t shard, float *x, uint32_t *labels);
+/* Of a shard's batch, labels in trainer->labels. The gradient by the logits comes out divided by the samples
+ * of all workers, so that the sum over the shards is the mean. */
+struct trainer_loss trainer_shard_loss(const struct trainer *trainer, const float *logits, float *gradient);
+void trainer_fill_tail(float *tail, const struct trainer_loss *loss, bool pause);
+/* The mean gradient of [offset, offset + count) is known, in gradients[0]: write the next parameters there.
+ * What lies behind the parameters is passed over. */
+void trainer_landed(void *trainer, size_t offset, size_t count);
 
 #endif

@@ -7,12 +7,15 @@
 #include "meshes.h"
 #include "trainer_state.h"
 
+#include <math.h>
+
 #define TEAMS_SMALL                                                                                          \
     "{\"name\":\"small\",\"input\":[8,8,1],\"loss\":\"softmax_cross_entropy\",\"layers\":["                  \
     "{\"type\":\"conv2d\",\"filters\":4,\"kernel\":[3,3],\"activation\":\"relu\"},{\"type\":\"flatten\"},"   \
     "{\"type\":\"dense\",\"units\":16,\"activation\":\"relu\"},{\"type\":\"dense\",\"units\":4}]}"
 
-enum teams_kind { TEAMS_RING, TEAMS_DIRECT };
+/* How they exchange: the last ones over a direct exchange. */
+enum teams_kind { TEAMS_RING, TEAMS_DIRECT, TEAMS_FACTORS };
 
 struct teams_data {
     struct trainer_model *model;
@@ -93,7 +96,7 @@ static inline void teams_meet(struct teams_member *members, uint32_t world, uint
         rings_connect(kind == TEAMS_RING && world <= RINGS_MAX_WORLD ? world : 1, RINGS_SOCKET_PAIRS);
     struct meshes_sockets mesh;
 
-    meshes_connect(&mesh, kind == TEAMS_DIRECT ? world : 1, RINGS_SOCKET_PAIRS);
+    meshes_connect(&mesh, kind == TEAMS_RING ? 1 : world, RINGS_SOCKET_PAIRS);
     for (uint32_t rank = 0; rank < world; rank++) {
         struct trainer_ring_options ring_options = {0};
         struct trainer_direct_options direct_options = meshes_options(&mesh, rank, world, shards);
@@ -102,6 +105,9 @@ static inline void teams_meet(struct teams_member *members, uint32_t world, uint
         ring_options.cancel_fd = direct_options.cancel_fd =
             members[rank].cancel_fd > 0 ? members[rank].cancel_fd : -1;
         members[rank].exchange = kind == TEAMS_RING ? rings_new(&ring_options) : meshes_new(&direct_options);
+        assert_int_equal(trainer_set_method(members[rank].trainer,
+                                            kind == TEAMS_FACTORS ? TRAINER_FACTORS : TRAINER_SUM, NULL),
+                         0);
         assert_int_equal(trainer_set_exchange(members[rank].trainer, members[rank].exchange, NULL), 0);
     }
 }
@@ -174,6 +180,56 @@ static inline void teams_set_state(struct trainer *trainer, uint64_t step, uint3
                 (bits >> 20) % 7 < 5 ? odd[(bits >> 20) % 7] : (float)bits;
     }
     trainer->step = step;
+}
+
+#define TEAMS_MAX_MEMBERS 5
+
+/* One view of a run: which members, by number, take how many steps. */
+struct teams_view {
+    uint32_t members[TEAMS_MAX_MEMBERS], world, steps;
+};
+
+/* All members begin with the same seed; those that were away, or are new, take the state of the others. */
+static inline void teams_run_views(const struct trainer_config *config, enum teams_kind kind,
+                                   const struct teams_view *views, size_t count, struct trainer **ret_last)
+{
+    struct teams_member pool[TEAMS_MAX_MEMBERS] = {0};
+    uint32_t last = 0;
+
+    for (uint32_t i = 0; i < TEAMS_MAX_MEMBERS; i++)
+        pool[i].trainer = teams_trainer(config);
+    for (size_t v = 0; v < count; v++) {
+        struct teams_member members[TEAMS_MAX_MEMBERS] = {0};
+        uint64_t steps[TEAMS_MAX_MEMBERS];
+        for (uint32_t rank = 0; rank < views[v].world; rank++) {
+            members[rank] = (struct teams_member){.trainer = pool[views[v].members[rank]].trainer,
+                                                  .known_steps = steps,
+                                                  .steps = views[v].steps};
+            steps[rank] = trainer_steps_done(members[rank].trainer);
+        }
+        teams_meet(members, views[v].world, config->shards, kind);
+        teams_run(members, views[v].world);
+        teams_check_codes(members, views[v].world);
+        for (uint32_t rank = 1; rank < views[v].world; rank++)
+            assert_true(teams_same_state(members[rank].trainer, members[0].trainer));
+        teams_part(members, views[v].world);
+        last = views[v].members[0];
+    }
+    *ret_last = pool[last].trainer;
+    for (uint32_t i = 0; i < TEAMS_MAX_MEMBERS; i++) {
+        if (i != last)
+            trainer_free(pool[i].trainer);
+    }
+}
+
+static inline double teams_largest_difference(const struct trainer *a, const struct trainer *b)
+{
+    double largest = 0;
+
+    for (size_t i = 0; i < a->count; i++)
+        largest =
+            fmax(largest, fabs((double)a->parameters[a->current][i] - (double)b->parameters[b->current][i]));
+    return largest;
 }
 
 #endif

@@ -57,7 +57,7 @@ static void *take_steps(void *argument)
     return NULL;
 }
 
-static void check(bool direct, uint32_t world, double momentum)
+static void check(bool direct, enum trainer_method method, uint32_t world, double momentum)
 {
     struct trainer_model *model = helper_model("{\"name\":\"t\",\"input\":[6,6,1],\"loss\":\"softmax_cross_"
                                                "entropy\",\"layers\":[{\"type\":\"conv2d\",\"filters\":2,"
@@ -85,6 +85,7 @@ static void check(bool direct, uint32_t world, double momentum)
         const struct trainer_direct_options mesh_options = meshes_options(&mesh, rank, world, config.shards);
         workers[rank].exchange = direct ? meshes_new(&mesh_options) : rings_new(&options);
         assert_int_equal(trainer_new(&config, &workers[rank].trainer, NULL), 0);
+        assert_int_equal(trainer_set_method(workers[rank].trainer, method, NULL), 0);
         assert_int_equal(trainer_set_exchange(workers[rank].trainer, workers[rank].exchange, NULL), 0);
     }
     rings_run(world, take_steps, workers, sizeof workers[0]);
@@ -105,10 +106,12 @@ static void steps_allocate_nothing_alone_or_together(void **state)
 {
     (void)state;
     for (uint32_t world = 1; world <= 3; world++) {
-        check(false, world, 0);
-        check(false, world, 0.9);
-        check(true, world, 0);
-        check(true, world, 0.9);
+        check(false, TRAINER_SUM, world, 0);
+        check(false, TRAINER_SUM, world, 0.9);
+        check(true, TRAINER_SUM, world, 0);
+        check(true, TRAINER_SUM, world, 0.9);
+        check(true, TRAINER_FACTORS, world, 0);
+        check(true, TRAINER_FACTORS, world, 0.9);
     }
 }
 

@@ -3,60 +3,9 @@
 #include "muster/file.h"
 #include "teams.h"
 
-#include <math.h>
 #include <sys/eventfd.h>
 
-#define MAX_MEMBERS 5
-
-/* One view of a run: which members, by number, take how many steps. */
-struct view {
-    uint32_t members[MAX_MEMBERS], world, steps;
-};
-
-/* All members begin with the same seed; those that were away, or are new, take the state of the others. */
-static void run_views(const struct trainer_config *config, enum teams_kind kind, const struct view *views,
-                      size_t count, struct trainer **ret_last)
-{
-    struct teams_member pool[MAX_MEMBERS] = {0};
-    uint32_t last = 0;
-
-    for (uint32_t i = 0; i < MAX_MEMBERS; i++)
-        pool[i].trainer = teams_trainer(config);
-    for (size_t v = 0; v < count; v++) {
-        struct teams_member members[MAX_MEMBERS] = {0};
-        uint64_t steps[MAX_MEMBERS];
-        for (uint32_t rank = 0; rank < views[v].world; rank++) {
-            members[rank] = (struct teams_member){.trainer = pool[views[v].members[rank]].trainer,
-                                                  .known_steps = steps,
-                                                  .steps = views[v].steps};
-            steps[rank] = trainer_steps_done(members[rank].trainer);
-        }
-        teams_meet(members, views[v].world, config->shards, kind);
-        teams_run(members, views[v].world);
-        teams_check_codes(members, views[v].world);
-        for (uint32_t rank = 1; rank < views[v].world; rank++)
-            assert_true(teams_same_state(members[rank].trainer, members[0].trainer));
-        teams_part(members, views[v].world);
-        last = views[v].members[0];
-    }
-    *ret_last = pool[last].trainer;
-    for (uint32_t i = 0; i < MAX_MEMBERS; i++) {
-        if (i != last)
-            trainer_free(pool[i].trainer);
-    }
-}
-
-static double largest_difference(const struct trainer *a, const struct trainer *b)
-{
-    double largest = 0;
-
-    for (size_t i = 0; i < a->count; i++)
-        largest =
-            fmax(largest, fabs((double)a->parameters[a->current][i] - (double)b->parameters[b->current][i]));
-    return largest;
-}
-
-static const struct view changing[] = {
+static const struct teams_view changing[] = {
     {{0, 1, 2}, 3, 20}, {{2, 0}, 2, 13}, {{2, 0, 1}, 3, 9}, {{1}, 1, 8}, {{3, 4, 1}, 3, 20},
 };
 
@@ -70,18 +19,18 @@ static void the_direct_exchange_gives_the_same_bits_for_every_world_and_every_ch
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         const struct trainer_config config = teams_config(*state, cases[c].shards, cases[c].momentum);
         struct trainer *undisturbed = NULL, *other = NULL;
-        const struct view fixed[] = {
+        const struct teams_view fixed[] = {
             {{0, 1, 2}, 3, 70}, {{0}, 1, 70}, {{0, 1}, 2, 70}, {{0, 1, 2, 3, 4}, 5, 70}};
         for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
             if (fixed[i].world > cases[c].shards)
                 continue;
-            run_views(&config, TEAMS_DIRECT, &fixed[i], 1, i == 0 ? &undisturbed : &other);
+            teams_run_views(&config, TEAMS_DIRECT, &fixed[i], 1, i == 0 ? &undisturbed : &other);
             if (i == 0)
                 continue;
             assert_true(teams_same_state(other, undisturbed));
             trainer_free(other);
         }
-        run_views(&config, TEAMS_DIRECT, changing, sizeof changing / sizeof changing[0], &other);
+        teams_run_views(&config, TEAMS_DIRECT, changing, sizeof changing / sizeof changing[0], &other);
         assert_int_equal(trainer_steps_done(other), 70);
         assert_true(teams_same_state(other, undisturbed));
         trainer_free(other);
@@ -96,8 +45,9 @@ static void the_published_model_gets_the_same_bits_with_one_two_and_three_worker
     struct trainer_dataset *test;
     struct mst_error err = MST_ERROR_INIT;
     struct trainer *undisturbed, *other;
-    static const struct view fixed = {{0, 1, 2}, 3, 4},
-                             parts[] = {{{0, 1, 2}, 3, 1}, {{1, 2}, 2, 1}, {{2}, 1, 1}, {{0, 1, 2}, 3, 1}};
+    static const struct teams_view fixed = {{0, 1, 2}, 3, 4},
+                                   parts[] = {
+                                       {{0, 1, 2}, 3, 1}, {{1, 2}, 2, 1}, {{2}, 1, 1}, {{0, 1, 2}, 3, 1}};
 
     (void)state;
     if (trainer_dataset_open_folder(MUSTER_SOURCE_DIR "/data/mnist", &mnist.train, &test, &err) < 0 ||
@@ -105,8 +55,8 @@ static void the_published_model_gets_the_same_bits_with_one_two_and_three_worker
         fail_msg("%s", err.text);
     struct trainer_config config = teams_config(&mnist, 3, 0.9);
     config.batch = 64;
-    run_views(&config, TEAMS_DIRECT, &fixed, 1, &undisturbed);
-    run_views(&config, TEAMS_DIRECT, parts, sizeof parts / sizeof parts[0], &other);
+    teams_run_views(&config, TEAMS_DIRECT, &fixed, 1, &undisturbed);
+    teams_run_views(&config, TEAMS_DIRECT, parts, sizeof parts / sizeof parts[0], &other);
     assert_int_equal(trainer_steps_done(other), 4);
     assert_true(teams_same_state(other, undisturbed));
     trainer_free(undisturbed);
@@ -122,13 +72,14 @@ static void both_exchanges_stay_within_1e_5_of_one_process_over_70_steps_and_cha
         const struct trainer_config together = teams_config(*state, 3, 0.5);
         struct trainer_config joined = together;
         struct trainer *changed = NULL, *alone = NULL;
-        const struct view one = {{0}, 1, 70};
+        const struct teams_view one = {{0}, 1, 70};
         joined.batch *= joined.shards;
         joined.shards = 1;
-        run_views(&together, (enum teams_kind)kind, changing, sizeof changing / sizeof changing[0], &changed);
-        run_views(&joined, TEAMS_RING, &one, 1, &alone);
-        if (!(largest_difference(changed, alone) <= 1e-5))
-            fail_msg("kind %d: %g", kind, largest_difference(changed, alone));
+        teams_run_views(&together, (enum teams_kind)kind, changing, sizeof changing / sizeof changing[0],
+                        &changed);
+        teams_run_views(&joined, TEAMS_RING, &one, 1, &alone);
+        if (!(teams_largest_difference(changed, alone) <= 1e-5))
+            fail_msg("kind %d: %g", kind, teams_largest_difference(changed, alone));
         trainer_free(changed);
         trainer_free(alone);
     }
@@ -136,7 +87,7 @@ static void both_exchanges_stay_within_1e_5_of_one_process_over_70_steps_and_cha
 
 static void all_workers_pause_after_the_same_step_when_any_of_them_wants_to(void **state)
 {
-    for (int kind = TEAMS_RING; kind <= TEAMS_DIRECT; kind++) {
+    for (int kind = TEAMS_RING; kind <= TEAMS_FACTORS; kind++) {
         for (uint32_t world = 1; world <= 3; world++) {
             for (uint32_t mask = 0; mask < 1u << world; mask++) {
                 const struct trainer_config config = teams_config(*state, 5, 0);
@@ -264,11 +215,11 @@ static void check_failing_step(const struct trainer_config *config, enum teams_k
 static void a_step_that_errs_in_the_middle_leaves_parameters_momentum_and_step(void **state)
 {
     const struct trainer_config config = teams_config(*state, 3, 0.9);
-    const struct view until_then = {{0, 1, 2}, 3, 4}, whole = {{0, 1, 2}, 3, 7};
+    const struct teams_view until_then = {{0, 1, 2}, 3, 4}, whole = {{0, 1, 2}, 3, 7};
     struct trainer *before, *undisturbed;
 
-    run_views(&config, TEAMS_DIRECT, &until_then, 1, &before);
-    run_views(&config, TEAMS_DIRECT, &whole, 1, &undisturbed);
+    teams_run_views(&config, TEAMS_DIRECT, &until_then, 1, &before);
+    teams_run_views(&config, TEAMS_DIRECT, &whole, 1, &undisturbed);
     for (int kind = TEAMS_RING; kind <= TEAMS_DIRECT; kind++) {
         struct teams_member members[3];
         check_failing_step(&config, (enum teams_kind)kind, members, before);
@@ -278,7 +229,7 @@ static void a_step_that_errs_in_the_middle_leaves_parameters_momentum_and_step(v
         teams_run(members, 2);
         teams_check_codes(members, 2);
         teams_part(members, 2);
-        assert_true(kind == TEAMS_RING ? largest_difference(members[0].trainer, undisturbed) <= 1e-5
+        assert_true(kind == TEAMS_RING ? teams_largest_difference(members[0].trainer, undisturbed) <= 1e-5
                                        : teams_same_state(members[0].trainer, undisturbed));
         for (uint32_t rank = 0; rank < 3; rank++)
             trainer_free(members[rank].trainer);
@@ -293,7 +244,7 @@ static void sixty_four_workers_step(void **state)
     const struct trainer_config config = teams_config(*state, WORLD, 0);
     struct teams_member members[WORLD] = {0};
     struct trainer *alone = NULL;
-    const struct view one = {{0}, 1, 3};
+    const struct teams_view one = {{0}, 1, 3};
 
     assert_int_equal(mst_raise_descriptor_limit(), 0);
     for (uint32_t rank = 0; rank < WORLD; rank++)
@@ -302,7 +253,7 @@ static void sixty_four_workers_step(void **state)
     teams_run(members, WORLD);
     teams_check_codes(members, WORLD);
     teams_part(members, WORLD);
-    run_views(&config, TEAMS_DIRECT, &one, 1, &alone);
+    teams_run_views(&config, TEAMS_DIRECT, &one, 1, &alone);
     for (uint32_t rank = 0; rank < WORLD; rank++) {
         assert_true(teams_same_state(members[rank].trainer, alone));
         trainer_free(members[rank].trainer);

@@ -235,6 +235,21 @@ int trainer_config_digest(const struct trainer_config *config, uint8_t ret_diges
 int trainer_new(const struct trainer_config *config, struct trainer **ret_trainer, struct mst_error *err);
 void trainer_free(struct trainer *trainer); /* NULL is fine; does not free the exchange */
 
+/* What workers send each other of a step's gradients. All of them are the same mathematics. */
+enum trainer_method {
+    TRAINER_SUM,     /* the gradients: the exchange sums them */
+    TRAINER_FACTORS, /* for the largest dense layer only the gradient by its output: all compute the rest, for
+                      * the samples of all. Needs an exchange that can gather, and, for equal replicas, the
+                      * same trainer_kernel_name() in all workers. The same shards give the same bits with any
+                      * number of workers. */
+};
+/* -ENOTSUP names what in the model does not allow the method. */
+int trainer_check_method(const struct trainer_model *model, enum trainer_method method,
+                         struct mst_error *err);
+/* Before trainer_set_exchange(), without an exchange; TRAINER_SUM at first. Errors as trainer_check_method(),
+ * -ENOMEM; then the method is as before. */
+int trainer_set_method(struct trainer *trainer, enum trainer_method method, struct mst_error *err);
+
 /* From now on steps are shared with the workers of `exchange` (borrowed; NULL: alone). Parameters and step
  * stay as they are. -EINVAL when there are fewer shards than workers, or other shards than a direct exchange
  * was told; -ENOMEM when there is no memory for a gradient per shard. After an error the exchange before
