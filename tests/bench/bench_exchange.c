@@ -19,6 +19,8 @@
 
 #define MAX_WORLD  16
 #define MAX_ROUNDS 10000
+#define MAX_COUNT  (64 << 20)
+#define ALL_COUNTS UINT32_MAX
 #define TIMEOUT_MS 60000
 
 enum kind { RING, DIRECT, KINDS };
@@ -27,6 +29,7 @@ static const char *const kind_names[] = {"ring", "direct"};
 struct settings {
     bool wanted[KINDS];
     uint32_t world, rounds; /* world 0: 1 to 8 and 16 */
+    uint32_t count;         /* floats; ALL_COUNTS: the list */
     FILE *json;             /* beside the table; NULL: none */
 };
 
@@ -51,6 +54,14 @@ static int set_rounds(void *settings, const char *text, struct mst_error *err)
     return mst_parse_u32(text, 1, MAX_ROUNDS, &((struct settings *)settings)->rounds, err);
 }
 
+static int set_count(void *settings, const char *text, struct mst_error *err)
+{
+    uint32_t *count = &((struct settings *)settings)->count;
+
+    *count = ALL_COUNTS;
+    return strcmp(text, "all") == 0 ? 0 : mst_parse_u32(text, 0, MAX_COUNT, count, err);
+}
+
 static int set_json(void *settings, const char *text, struct mst_error *err)
 {
     FILE *file = fopen(text, "we");
@@ -69,6 +80,11 @@ static const struct mst_option option_table[] = {
      .fallback = "0",
      .help = "workers; 0: 1 to 8 and 16",
      .set = set_world},
+    {.name = "count",
+     .argument = "N",
+     .fallback = "all",
+     .help = "floats; all: 0, 1, around the number of workers, 1000, 1 and 2.77 million",
+     .set = set_count},
     {.name = "rounds", .argument = "N", .fallback = "20", .help = "to time for each size", .set = set_rounds},
     {.name = "json", .argument = "FILE", .help = "write the figures there as JSON, too", .set = set_json},
 };
@@ -100,6 +116,7 @@ static void *run(void *argument)
             (void)trainer_exchange_sum(worker->exchange, round, worker->values, worker->count, NULL,
                                        &worker->err);
         worker->ms[round] = mst_ms_since(start_ns);
+        (void)pthread_barrier_wait(worker->barrier); /* to check the sum is no part of anybody's time */
         for (size_t i = 0; i < worker->count; i++)
             worker->wrong += worker->values[i] != sum;
     }
@@ -281,9 +298,10 @@ int main(int argc, char **argv)
         (void)printf("exchange world     floats     min ms  median ms   bus MB/s   wrong\n");
     for (size_t i = 0; r >= 0 && i < MST_ARRAY_COUNT(worlds); i++) {
         const uint32_t world = worlds[i];
-        const size_t counts[] = {0, 1, world - 1, world, world + 1, 1000, 1000000, 2770636};
-        for (size_t c = 0;
-             r >= 0 && (settings.world == 0 || settings.world == world) && c < MST_ARRAY_COUNT(counts); c++) {
+        const size_t listed[] = {0, 1, world - 1, world, world + 1, 1000, 1000000, 2770636};
+        const size_t *counts = settings.count == ALL_COUNTS ? listed : &(size_t){settings.count};
+        const size_t count = settings.count == ALL_COUNTS ? MST_ARRAY_COUNT(listed) : 1;
+        for (size_t c = 0; r >= 0 && (settings.world == 0 || settings.world == world) && c < count; c++) {
             for (int kind = RING; kind < KINDS && r >= 0; kind++)
                 r = settings.wanted[kind] ? run_case((enum kind)kind, world, counts[c], &settings, &err) : 0;
         }
