@@ -256,6 +256,28 @@ int trainer_set_method(struct trainer *trainer, enum trainer_method method, stru
  * stays. */
 int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *exchange, struct mst_error *err);
 
+/* Kinds of exchange between workers that all hold all parameters: which exchange, and which method with it.
+ */
+enum trainer_kind { TRAINER_RING, TRAINER_DIRECT, TRAINER_BY_FACTORS, TRAINER_KINDS };
+struct trainer_choice {
+    enum trainer_kind kind;        /* the same in all workers */
+    double step_ms[TRAINER_KINDS]; /* what each adds to the arithmetic of a step's own shards; -1: it cannot
+                                      be */
+    double bytes_per_s; /* that a worker sends to all others while they do the same, of the slowest */
+    double latency_ms;  /* of a few bytes from all to all */
+    double flops;       /* a second, in this worker's dense layer; 0: not measured */
+    bool same_kernels;  /* trainer_kernel_name() */
+    double ms;          /* that it took: less than 100, but for links below some Mbit/s */
+};
+/* Measure links and arithmetic, and choose. `exchange` connects all workers (a direct one), is not set in the
+ * trainer, and may be used after it; all must call this at once. Parameters and step are untouched. Errors as
+ * trainer_exchange_sum(). */
+int trainer_choose(struct trainer *trainer, struct trainer_exchange *exchange,
+                   struct trainer_choice *ret_choice, struct mst_error *err);
+/* For methods that need equal arithmetic: -EXDEV names a rank whose kernel is another, and both kernels.
+ * Other errors as trainer_exchange_sum(). */
+int trainer_compare_kernels(struct trainer_exchange *exchange, struct mst_error *err);
+
 struct trainer_step_stats {
     uint64_t step;    /* steps done, this one included */
     double loss;      /* mean over the samples of all workers, before the update */
