@@ -32,12 +32,17 @@ static int finish(const struct trainer_data *data, const char *folder, struct ms
 int trainer_data_open(const char *folder, const struct trainer_data_options *options,
                       struct trainer_data *ret_data, struct mst_error *err)
 {
+    mst_cleanup(description_release) struct description description = {0};
     mst_cleanup(trainer_data_release) struct trainer_data data = {0};
 
     if (!(options->validation >= 0 && options->validation < 1))
         return mst_error_set(err, -EINVAL, "validation share %g, expected 0 or more and below 1",
                              options->validation);
-    int r = data_idx_open(folder, options, &data, err);
+    int r = description_read(folder, &description, err);
+    if (r >= 0 && description.format == DESCRIPTION_IDX)
+        r = data_idx_open(folder, options, &data, err);
+    else if (r >= 0)
+        r = data_csv_open(folder, &description, options, &data, err);
     if (r >= 0)
         r = finish(&data, folder, err);
     if (r < 0)

@@ -5,11 +5,16 @@
 #define TRAINER_DATA_H
 
 #include "dataset.h"
+#include "description.h"
 
 /* MNIST's four files. */
 int data_idx_open(const char *folder, const struct trainer_data_options *options,
                   struct trainer_data *ret_data, struct mst_error *err);
 bool data_idx_is_there(const char *folder);
+
+int data_csv_open(const char *folder, const struct description *description,
+                  const struct trainer_data_options *options, struct trainer_data *ret_data,
+                  struct mst_error *err);
 
 /* Take the validation set out of data->train, where one is asked for. */
 int data_take_validation(struct trainer_data *data, const struct trainer_data_options *options,

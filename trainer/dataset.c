@@ -208,27 +208,37 @@ static int take_marked(struct trainer_dataset *set, const bool *marked, size_t m
     return 0;
 }
 
-int dataset_take_share(struct trainer_dataset *set, double share, uint64_t seed,
-                       struct trainer_dataset **ret_taken, struct mst_error *err)
+int dataset_mark_share(size_t count, double share, uint64_t seed, bool *marked, struct mst_error *err)
 {
-    const size_t wanted = (size_t)(share * (double)set->count + 0.5);
-    mst_cleanup(mst_freep) bool *marked = calloc(set->count, sizeof *marked);
+    const size_t wanted = (size_t)(share * (double)count + 0.5);
     struct trainer_rng rng;
     size_t left = wanted;
 
-    if (!marked)
-        return mst_error_set(err, -ENOMEM, "no memory for parting %zu samples", set->count);
-    if (wanted < 1 || wanted >= set->count)
+    if (wanted < 1 || wanted >= count)
         return mst_error_set(err, -EINVAL, "a share of %g of %zu samples leaves one part empty", share,
-                             set->count);
+                             count);
     /* Selection sampling (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S): each sample is taken
      * with the probability that still wanted ones have among those still to come. */
     trainer_rng_init(&rng, seed, TRAINER_RNG_VALIDATION, 0);
-    for (size_t i = 0; i < set->count; i++) {
-        marked[i] = trainer_rng_below(&rng, set->count - i) < left;
+    for (size_t i = 0; i < count; i++) {
+        marked[i] = trainer_rng_below(&rng, count - i) < left;
         left -= marked[i];
     }
-    return take_marked(set, marked, wanted, ret_taken, err);
+    return 0;
+}
+
+int dataset_take_share(struct trainer_dataset *set, double share, uint64_t seed,
+                       struct trainer_dataset **ret_taken, struct mst_error *err)
+{
+    mst_cleanup(mst_freep) bool *marked = calloc(set->count, sizeof *marked);
+    size_t wanted = 0;
+
+    if (!marked)
+        return mst_error_set(err, -ENOMEM, "no memory for parting %zu samples", set->count);
+    const int r = dataset_mark_share(set->count, share, seed, marked, err);
+    for (size_t i = 0; i < set->count; i++)
+        wanted += marked[i];
+    return r < 0 ? r : take_marked(set, marked, wanted, ret_taken, err);
 }
 
 int dataset_take_last(struct trainer_dataset *set, size_t count, struct trainer_dataset **ret_taken,

@@ -31,6 +31,8 @@ void dataset_freep(struct trainer_dataset **dataset); /* for mst_cleanup() */
  */
 int dataset_take_share(struct trainer_dataset *set, double share, uint64_t seed,
                        struct trainer_dataset **ret_taken, struct mst_error *err);
+/* Which of `count` samples those are; marked[] is set for each. */
+int dataset_mark_share(size_t count, double share, uint64_t seed, bool *marked, struct mst_error *err);
 /* The same with the last `count` samples. */
 int dataset_take_last(struct trainer_dataset *set, size_t count, struct trainer_dataset **ret_taken,
                       struct mst_error *err);

@@ -2,58 +2,16 @@
 #include "idx.h"
 
 #include "muster/cleanup.h"
-#include "muster/file.h"
+#include "packed.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <zlib.h>
 
 #define IDX_TYPE_U8 0x08
-/* What gzread() takes at once, and by how much the values' memory grows: a short file with a large header
- * does not make us allocate what it never holds. */
+/* By how much the values' memory grows: a short file with a large header does not make us allocate what it
+ * never holds. */
 #define IDX_PIECE_BYTES 4194304u
-
-static void gzclosep(gzFile *file)
-{
-    if (*file)
-        (void)gzclose(*file); /* read only: nothing can be lost */
-    *file = NULL;
-}
-
-/* Read up to `count` bytes: *ret_got is less only at the end of the file. */
-static int read_some(gzFile file, const char *path, void *bytes, size_t count, size_t *ret_got,
-                     struct mst_error *err)
-{
-    size_t got = 0;
-
-    while (got < count) {
-        const size_t left = count - got;
-        const int n =
-            gzread(file, (uint8_t *)bytes + got, left < IDX_PIECE_BYTES ? (unsigned)left : IDX_PIECE_BYTES);
-        if (n < 0) {
-            int zlib_code = Z_OK;
-            const char *text = gzerror(file, &zlib_code);
-            if (zlib_code == Z_ERRNO)
-                return mst_error_errno(err, errno > 0 ? -errno : -EIO, "read '%s'", path);
-            return mst_error_set(err, -EBADMSG, "read '%s': damaged gzip data: %s", path, text);
-        }
-        if (n == 0)
-            break;
-        got += (size_t)n;
-    }
-    /* A .gz cut in the middle of its stream ends early with a complaint that only gzerror() shows. */
-    if (got < count) {
-        int zlib_code = Z_OK;
-        (void)gzerror(file, &zlib_code);
-        if (zlib_code == Z_BUF_ERROR)
-            return mst_error_set(err, -EBADMSG, "read '%s': truncated gzip data", path);
-    }
-    *ret_got = got;
-    return 0;
-}
 
 static uint32_t big_endian_32(const uint8_t *bytes)
 {
@@ -67,7 +25,7 @@ static int read_header(gzFile file, const char *path, size_t dims, struct traine
     const size_t header_bytes = 4 + 4 * dims;
     size_t got = 0;
 
-    int r = read_some(file, path, header, header_bytes, &got, err);
+    int r = packed_read(file, path, header, header_bytes, &got, err);
     if (r < 0)
         return r;
     if (got < header_bytes)
@@ -114,7 +72,7 @@ static int read_values(gzFile file, const char *path, struct trainer_idx *idx, s
         if (!grown)
             return mst_error_set(err, -ENOMEM, "read '%s': no memory for %zu bytes", path, held + piece);
         idx->values = grown;
-        const int r = read_some(file, path, idx->values + held, piece, &got, err);
+        const int r = packed_read(file, path, idx->values + held, piece, &got, err);
         if (r < 0)
             return r;
         held += got;
@@ -124,7 +82,7 @@ static int read_values(gzFile file, const char *path, struct trainer_idx *idx, s
                                  wanted);
     }
     uint8_t trailing;
-    const int r = read_some(file, path, &trailing, 1, &got, err);
+    const int r = packed_read(file, path, &trailing, 1, &got, err);
     if (r < 0)
         return r;
     if (got > 0)
@@ -137,16 +95,11 @@ int trainer_idx_read(const char *path, size_t dims, struct trainer_idx *ret_idx,
 {
     assert(dims >= 1 && dims <= TRAINER_MAX_DIMS + 1);
     struct trainer_idx idx = {0};
-    int fd = -1;
+    mst_cleanup(packed_closep) gzFile file = NULL;
 
-    int r = mst_file_open(path, &fd, err);
+    int r = packed_open(path, &file, err);
     if (r < 0)
         return r;
-    mst_cleanup(gzclosep) gzFile file = gzdopen(fd, "rb"); /* owns fd from here */
-    if (!file) {
-        (void)close(fd);
-        return mst_error_set(err, -ENOMEM, "open '%s': no memory", path);
-    }
     r = read_header(file, path, dims, &idx, err);
     if (r >= 0)
         r = read_values(file, path, &idx, err);

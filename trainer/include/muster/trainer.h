@@ -54,12 +54,16 @@ struct trainer_data {
     struct trainer_dataset *validation; /* NULL: no share of the training samples was asked for */
     struct trainer_dataset *test;       /* NULL: there is none */
     /* JSON: what the values were made of (columns, categories, normalisation) and the classes' names, so that
-     * others can be made in the same way; NULL where there is nothing to say. */
+     * others can be made in the same way; NULL where there is nothing to say. Owned, as the sets. */
     char *encoding;
+    bool unlabelled; /* labels or targets are not known: zeros stand for them */
 };
 struct trainer_data_options {
     double validation; /* in [0, 1): the share of the training samples that is kept apart */
     uint64_t seed;     /* that chooses them */
+    /* The encoding of the data that a model was trained with (borrowed): values are made in the same way, and
+     * neither training data nor labels need to be there. NULL: fitted to the training data. */
+    const char *encoding;
 };
 /* All sets have one shape and one number of classes, and normalisation is fitted on what is left to train.
  * Errors: -EBADMSG and -EINVAL name the file, and in CSV the line; else what the system says. */
