@@ -23,9 +23,9 @@
 struct snapshot {
     struct trainer_config config;
     uint64_t step;
-    size_t floats;     /* in each of the two */
-    float *parameters; /* owned */
-    float *momentum;   /* owned; NULL: none */
+    size_t floats;                     /* in each of the arrays */
+    float *parameters;                 /* owned */
+    float *states[TRAINER_MAX_STATES]; /* owned; NULL: none */
     uint8_t extra[TRAINER_MAX_EXTRA_BYTES];
     size_t extra_bytes;
 };
@@ -70,16 +70,15 @@ static int write_snapshot(struct trainer_checkpoints *checkpoints, struct traine
 {
     const uint64_t start_ns = mst_now_ns();
     const struct snapshot *snapshot = &checkpoints->snapshot;
-    const struct save_state state = {.config = &snapshot->config,
-                                     .step = snapshot->step,
-                                     .parameters = snapshot->parameters,
-                                     .momentum = snapshot->momentum};
+    struct save_state state = {
+        .config = &snapshot->config, .step = snapshot->step, .parameters = snapshot->parameters};
     const struct save_marks marks = {.job = checkpoints->job,
                                      .run = checkpoints->run,
                                      .extra = snapshot->extra,
                                      .extra_bytes = snapshot->extra_bytes};
     struct trainer_saved saved;
 
+    memcpy(state.states, snapshot->states, sizeof state.states);
     checkpoint_files_name(snapshot->step, ret_checkpoint->name);
     mst_cleanup(mst_freep) char *path = mst_path_join(checkpoints->folder, ret_checkpoint->name);
     int r = path ? save_write(path, &state, &marks, &saved, err)
@@ -160,12 +159,13 @@ static int take_snapshot(struct snapshot *snapshot, const struct trainer *traine
 {
     if (snapshot->floats != trainer->count) {
         mst_freep(&snapshot->parameters);
-        mst_freep(&snapshot->momentum);
+        for (size_t s = 0; s < TRAINER_MAX_STATES; s++)
+            mst_freep(&snapshot->states[s]);
         snapshot->floats = trainer->count;
     }
     int r = copy_arena(&snapshot->parameters, trainer->parameters[trainer->current], trainer->count, err);
-    if (r >= 0)
-        r = copy_arena(&snapshot->momentum, trainer->velocity[trainer->current], trainer->count, err);
+    for (size_t s = 0; s < TRAINER_MAX_STATES && r >= 0; s++)
+        r = copy_arena(&snapshot->states[s], trainer->states[trainer->current][s], trainer->count, err);
     if (r < 0)
         return r;
     snapshot->config = trainer->config;
@@ -230,32 +230,40 @@ static int read_checkpoint(const struct trainer_checkpoints *checkpoints, const 
                            struct trainer_checkpoint *ret_checkpoint, struct mst_error *err)
 {
     const size_t next = 1 - trainer->current;
-    struct save_state state = {.config = &trainer->config,
-                               .parameters = trainer->parameters[next],
-                               .momentum = trainer->velocity[next]};
+    struct save_state state = {.config = &trainer->config, .parameters = trainer->parameters[next]};
     const struct save_marks marks = {
         .job = checkpoints->job, .run = checkpoints->run, .extra_bytes = extra_bytes};
     mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
     struct stat status;
-    bool momentum;
+    bool states;
 
+    memcpy(state.states, trainer->states[next], sizeof state.states);
     *ret_checkpoint = (struct trainer_checkpoint){.step = step};
     checkpoint_files_name(step, ret_checkpoint->name);
     mst_cleanup(mst_freep) char *path = mst_path_join(checkpoints->folder, ret_checkpoint->name);
     if (!path)
         return mst_error_set(err, -ENOMEM, "read a checkpoint: no memory");
-    int r = save_read(path, &state, &momentum, &metadata, err);
+    int r = save_read(path, &state, &states, &metadata, err);
     if (r >= 0)
         r = save_check_marks(path, metadata, &marks, extra, err);
     if (r < 0)
         return r;
     if (state.step != step)
         return mst_error_set(err, -EBADMSG, "'%s' holds the state after step %" PRIu64, path, state.step);
-    if (state.momentum && !momentum)
-        return mst_error_set(err, -EBADMSG, "'%s' holds no momentum", path);
+    if (trainer->state_count > 0 && !states)
+        return mst_error_set(err, -EBADMSG, "'%s' holds no %s", path,
+                             trainer_optimizer_state_name(&trainer->config, 0));
     if (stat(path, &status) == 0)
         ret_checkpoint->bytes = (uint64_t)status.st_size;
     return 0;
+}
+
+int trainer_checkpoints_any(struct trainer_checkpoints *checkpoints, struct mst_error *err)
+{
+    uint64_t step;
+
+    (void)join(checkpoints, true);
+    return checkpoint_files_newest(checkpoints->folder, UINT64_MAX, &step, err);
 }
 
 int trainer_checkpoints_restore(struct trainer_checkpoints *checkpoints, struct trainer *trainer, void *extra,
@@ -357,7 +365,8 @@ void trainer_checkpoints_free(struct trainer_checkpoints *checkpoints)
     (void)join(checkpoints, true);
     (void)pthread_mutex_destroy(&checkpoints->lock);
     free(checkpoints->snapshot.parameters);
-    free(checkpoints->snapshot.momentum);
+    for (size_t s = 0; s < TRAINER_MAX_STATES; s++)
+        free(checkpoints->snapshot.states[s]);
     free(checkpoints->folder);
     free(checkpoints->run);
     free(checkpoints);

@@ -72,7 +72,8 @@ void trainer_layer_fill(const struct trainer_layer *layer, uint64_t seed, uint32
         float *values = params + tensor->offset;
 
         if (tensor->fan_in == 0) {
-            memset(values, 0, count * sizeof *values);
+            for (size_t i = 0; i < count; i++)
+                values[i] = tensor->initial;
             continue;
         }
         const float limit = (float)sqrt(6.0 / (double)(tensor->fan_in + tensor->fan_out));

@@ -23,6 +23,11 @@ struct trainer_tensor {
     /* Glorot uniform: U(-a, a), a = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, AISTATS 2010); fan_in 0:
      * zeros */
     size_t fan_in, fan_out;
+    float initial; /* with fan_in 0: what all values start from */
+    /* 0: trained. Else the tensor is a running mean of what batches show, which moves by this share of the
+     * difference in each step: backward() puts a shard's value times `scale_average` in the gradient's place,
+     * and the optimizer does not train it. */
+    float average;
 };
 #define TRAINER_LAYER_MAX_TENSORS 4
 

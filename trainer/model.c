@@ -142,6 +142,7 @@ static int place_layer(struct trainer_model *model, struct trainer_layer *layer,
                                  layer->tensors[t].role, trainer_shape_text(&layer->tensors[t].shape, text),
                                  TRAINER_MODEL_MAX_PARAMETERS);
         layer->tensors[t].offset = model->parameters;
+        model->has_averages = model->has_averages || layer->tensors[t].average > 0;
         model->parameters += count;
     }
     return 0;

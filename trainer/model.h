@@ -11,6 +11,7 @@ struct trainer_model {
     struct trainer_shape input;
     size_t layer_count;
     struct trainer_layer *layers; /* owned */
+    bool has_averages;            /* a tensor is one */
     size_t parameters;            /* floats in all; tensors lie in the arena in order, without holes */
 };
 

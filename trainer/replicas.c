@@ -4,6 +4,7 @@
 #include "muster/clock.h"
 #include "trainer_state.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,12 +151,15 @@ static int digest_pieces(const struct exchange_piece *pieces, uint8_t ret_digest
 static void list_pieces(const struct trainer *trainer, bool behind, void *extra, size_t extra_bytes,
                         struct exchange_piece ret_pieces[static EXCHANGE_MAX_PIECES])
 {
+    static_assert(EXCHANGE_MAX_PIECES == TRAINER_MAX_STATES + 2, "all pieces are filled in");
     const size_t arena = behind ? 1 - trainer->current : trainer->current;
     const size_t bytes = trainer->count * sizeof(float);
 
     ret_pieces[0] = (struct exchange_piece){trainer->parameters[arena], bytes};
-    ret_pieces[1] = (struct exchange_piece){trainer->velocity[arena], trainer->velocity[0] ? bytes : 0};
-    ret_pieces[2] = (struct exchange_piece){extra, extra_bytes};
+    for (size_t s = 0; s < TRAINER_MAX_STATES; s++)
+        ret_pieces[1 + s] =
+            (struct exchange_piece){trainer->states[arena][s], s < trainer->state_count ? bytes : 0};
+    ret_pieces[1 + TRAINER_MAX_STATES] = (struct exchange_piece){extra, extra_bytes};
 }
 
 static int spread_and_compare(struct trainer *trainer, const struct standing *standing,

@@ -40,19 +40,35 @@ static size_t list_arena(const struct trainer_model *model, float *arena, const 
     return count;
 }
 
-/* With momentum's tensors behind the parameters' when it is wanted, in reading or in writing. */
-static int list_tensors(const struct save_state *state, bool momentum, struct safetensors_entry **ret_entries,
-                        size_t *ret_count, struct mst_error *err)
+/* What files may have behind the parameters: arrays of one kind of optimizer. The first is none. */
+static const struct kind {
+    const char *names[TRAINER_MAX_STATES];
+    size_t count;
+} kinds[] = {{{NULL}, 0}, {{"momentum"}, 1}, {{"adam_m", "adam_v"}, 2}};
+
+static const struct kind *own_kind(const struct trainer_config *config)
+{
+    return &kinds[trainer_optimizer_states(config)];
+}
+
+/* With the arrays of a kind behind the parameters. Of a kind that is not the state's own they are not wanted.
+ */
+static int list_tensors(const struct save_state *state, const struct kind *kind,
+                        struct safetensors_entry **ret_entries, size_t *ret_count, struct mst_error *err)
 {
     const struct trainer_model *model = state->config->model;
-    const size_t most = 2 * model->layer_count * TRAINER_LAYER_MAX_TENSORS;
+    const size_t most = (1 + TRAINER_MAX_STATES) * model->layer_count * TRAINER_LAYER_MAX_TENSORS;
+    const bool own = kind == own_kind(state->config);
     struct safetensors_entry *entries = calloc(most, sizeof *entries);
 
     if (!entries)
         return mst_error_set(err, -ENOMEM, "no memory for the list of tensors");
     size_t count = list_arena(model, state->parameters, "", false, entries);
-    if (momentum)
-        count += list_arena(model, state->momentum, ".momentum", true, entries + count);
+    for (size_t s = 0; s < kind->count; s++) {
+        char suffix[32];
+        (void)snprintf(suffix, sizeof suffix, ".%s", kind->names[s]);
+        count += list_arena(model, own ? state->states[s] : NULL, suffix, true, entries + count);
+    }
     *ret_entries = entries;
     *ret_count = count;
     return 0;
@@ -96,7 +112,7 @@ static int describe(const struct save_state *state, const char *digest, cJSON **
 
 /* SHA-256 over what a checkpoint depends on: these texts, each with a newline, then the floats. The header of
  * a file is not in the digest of its data. */
-static int seal(const cJSON *metadata, const struct save_state *state, bool momentum,
+static int seal(const cJSON *metadata, const struct save_state *state,
                 char ret_hex[static MST_SHA256_HEX_BYTES], struct mst_error *err)
 {
     static const char *const keys[] = {"model", "step", "job", "run", "extra"};
@@ -113,8 +129,10 @@ static int seal(const cJSON *metadata, const struct save_state *state, bool mome
     }
     if (r >= 0)
         r = mst_sha256_update(&sha, state->parameters, bytes, err);
-    if (r >= 0 && momentum)
-        r = mst_sha256_update(&sha, state->momentum, bytes, err);
+    for (size_t s = 0; s < TRAINER_MAX_STATES && r >= 0; s++) {
+        if (state->states[s])
+            r = mst_sha256_update(&sha, state->states[s], bytes, err);
+    }
     if (r >= 0)
         r = mst_sha256_finish(&sha, digest, err);
     if (r >= 0)
@@ -136,7 +154,7 @@ static int add_marks(cJSON *json, const struct save_state *state, const struct s
     if (!add_text(json, "job", "%s", job) || !add_text(json, "run", "%s", marks->run) ||
         !cJSON_AddStringToObject(json, "extra", extra))
         return mst_error_set(err, -ENOMEM, "no memory for the metadata");
-    const int r = seal(json, state, state->momentum != NULL, sealed, err);
+    const int r = seal(json, state, sealed, err);
     if (r < 0)
         return r;
     return add_text(json, "seal", "%s", sealed) ? 0
@@ -158,7 +176,8 @@ int save_write(const char *path, const struct save_state *state, const struct sa
     if (r < 0)
         return mst_error_wrap(err, r, "save '%s'", path);
     mst_hex(digest, sizeof digest, saved.digest);
-    r = list_tensors(state, marks && state->momentum, &entries, &count, err);
+    r = list_tensors(state, &kinds[marks && state->states[0] ? trainer_optimizer_states(state->config) : 0],
+                     &entries, &count, err);
     if (r >= 0)
         r = describe(state, saved.digest, &metadata, err);
     if (r >= 0 && marks)
@@ -203,16 +222,15 @@ static int check_digest(const char *path, const struct save_state *state, const 
     return 0;
 }
 
-/* Momentum that is there but not wanted was not read, and then the seal cannot be checked. */
-static int check_seal(const char *path, const struct save_state *state, bool momentum, const cJSON *metadata,
+static int check_seal(const char *path, const struct save_state *state, const cJSON *metadata,
                       struct mst_error *err)
 {
     const char *expected = mst_json_string_or(metadata, "seal", NULL);
     char text[MST_SHA256_HEX_BYTES];
 
-    if (!expected || (momentum && !state->momentum))
+    if (!expected)
         return 0;
-    const int r = seal(metadata, state, momentum, text, err);
+    const int r = seal(metadata, state, text, err);
     if (r < 0)
         return r;
     if (strcmp(text, expected) != 0)
@@ -223,22 +241,49 @@ static int check_seal(const char *path, const struct save_state *state, bool mom
     return 0;
 }
 
-int save_read(const char *path, struct save_state *state, bool *ret_momentum, cJSON **ret_metadata,
-              struct mst_error *err)
+/* Of one kind; *ret_there: the file has its arrays. */
+static int read_kind(const char *path, const struct save_state *state, const struct kind *kind,
+                     bool *ret_there, cJSON **ret_metadata, struct mst_error *err)
 {
     mst_cleanup(mst_freep) struct safetensors_entry *entries = NULL;
-    mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
-    bool momentum = false;
-    uint64_t step = 0;
     size_t count;
 
-    int r = list_tensors(state, true, &entries, &count, err);
-    if (r >= 0)
-        r = safetensors_read(path, entries, count, &momentum, &metadata, err);
+    const int r = list_tensors(state, kind, &entries, &count, err);
+    return r < 0 ? r : safetensors_read(path, entries, count, ret_there, ret_metadata, err);
+}
+
+/* A file may come from a run with another optimizer: its arrays are passed over. The error is that of the
+ * own kind. */
+static int read_arrays(const char *path, const struct save_state *state, bool *ret_own, bool *ret_foreign,
+                       cJSON **ret_metadata, struct mst_error *err)
+{
+    const struct kind *own = own_kind(state->config);
+    bool there = false;
+
+    const int r = read_kind(path, state, own, &there, ret_metadata, err);
+    *ret_own = r >= 0 && there;
+    *ret_foreign = false;
+    for (size_t k = 0; r == -EBADMSG && k < MST_ARRAY_COUNT(kinds); k++) {
+        if (&kinds[k] != own && kinds[k].count > 0 &&
+            read_kind(path, state, &kinds[k], ret_foreign, ret_metadata, NULL) >= 0)
+            return 0;
+    }
+    return r;
+}
+
+int save_read(const char *path, struct save_state *state, bool *ret_states, cJSON **ret_metadata,
+              struct mst_error *err)
+{
+    mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
+    bool own, foreign;
+    uint64_t step = 0;
+
+    int r = read_arrays(path, state, &own, &foreign, &metadata, err);
     if (r >= 0)
         r = check_digest(path, state, metadata, err);
-    if (r >= 0)
-        r = check_seal(path, state, momentum, metadata, err);
+    /* A seal is over arrays that were not read, too, and cannot be checked then. */
+    if (r >= 0 && !foreign && (!own || state->states[0]))
+        r = check_seal(path, state, metadata, err);
     if (r < 0)
         return r;
     const char *step_text = mst_json_string_or(metadata, "step", NULL);
@@ -247,10 +292,12 @@ int save_read(const char *path, struct save_state *state, bool *ret_momentum, cJ
         if (r < 0)
             return mst_error_wrap(err, -EBADMSG, "read '%s': metadata 'step'", path);
     }
-    if (state->momentum && !momentum)
-        memset(state->momentum, 0, state->config->model->parameters * sizeof(float));
+    for (size_t s = 0; s < TRAINER_MAX_STATES; s++) {
+        if (state->states[s] && !own)
+            memset(state->states[s], 0, state->config->model->parameters * sizeof(float));
+    }
     state->step = step;
-    *ret_momentum = momentum;
+    *ret_states = own;
     *ret_metadata = metadata;
     metadata = NULL;
     return 0;
@@ -299,12 +346,11 @@ int trainer_load(struct trainer *trainer, const char *path, struct mst_error *er
 {
     const size_t next = 1 - trainer->current;
     mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
-    struct save_state state = {.config = &trainer->config,
-                               .parameters = trainer->parameters[next],
-                               .momentum = trainer->velocity[next]};
-    bool momentum;
+    struct save_state state = {.config = &trainer->config, .parameters = trainer->parameters[next]};
+    bool states;
 
-    const int r = save_read(path, &state, &momentum, &metadata, err);
+    memcpy(state.states, trainer->states[next], sizeof state.states);
+    const int r = save_read(path, &state, &states, &metadata, err);
     if (r < 0)
         return r;
     trainer->current = next;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files with a state, in the format that docs/model-files.md describes: parameters alone, which is a model,
- * or with momentum and the marks of a checkpoint. */
+ * or with what the optimizer remembers and the marks of a checkpoint. */
 #ifndef TRAINER_SAVE_H
 #define TRAINER_SAVE_H
 
-#include "muster/trainer.h"
+#include "optimizer.h"
 
 #include <cjson/cJSON.h>
 
@@ -12,7 +12,7 @@ struct save_state {
     const struct trainer_config *config; /* borrowed, as all others */
     uint64_t step;
     float *parameters;
-    float *momentum; /* NULL: none */
+    float *states[TRAINER_MAX_STATES]; /* of the optimizer, as many as it has; NULL: none */
 };
 
 /* What a checkpoint says of itself, besides its state. */
@@ -23,14 +23,14 @@ struct save_marks {
     size_t extra_bytes; /* at most TRAINER_MAX_EXTRA_BYTES */
 };
 
-/* Whole or not at all. `marks` NULL: a model, without momentum whatever the state. ret_saved may be NULL. */
+/* Whole or not at all. `marks` NULL: a model, without the optimizer's arrays. ret_saved may be NULL. */
 int save_write(const char *path, const struct save_state *state, const struct save_marks *marks,
                struct trainer_saved *ret_saved, struct mst_error *err);
 
-/* Fill in the arrays of `state` (momentum NULL: not wanted) and its step, 0 where the file does not say. When
- * the file has no momentum, state->momentum is zeros, and *ret_momentum false. -EBADMSG says what is wrong,
- * damage included; the arrays are then undefined. *ret_metadata is for cJSON_Delete(). */
-int save_read(const char *path, struct save_state *state, bool *ret_momentum, cJSON **ret_metadata,
+/* Fill in the arrays of `state` (NULL in `states`: not wanted) and its step, 0 where the file does not say.
+ * When the file has no arrays of this optimizer's, state->states are zeros, and *ret_states false. -EBADMSG
+ * says what is wrong, damage included; the arrays are then undefined. *ret_metadata is for cJSON_Delete(). */
+int save_read(const char *path, struct save_state *state, bool *ret_states, cJSON **ret_metadata,
               struct mst_error *err);
 
 /* Whether a file with this metadata, as save_read() gave it, is a checkpoint with these marks, and fill in

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* A part of the job's key: workers whose frames or arithmetic differ must not meet. */
-#define TRAINER_PROTOCOL 2
+#define TRAINER_PROTOCOL 3
 
 /* The test set is passed in at least this many samples at a time, however small the training batch: a matrix
  * product packs the whole weight matrix for each call, and with single samples it would do little else. */
@@ -35,7 +35,7 @@ static int check_data(const struct trainer_config *config, const struct trainer_
     return 0;
 }
 
-static int check_config(const struct trainer_config *config, struct mst_error *err)
+int trainer_check(const struct trainer_config *config, struct mst_error *err)
 {
     int r = check_data(config, config->train, "training", err);
     if (r >= 0 && config->test)
@@ -59,15 +59,16 @@ static int check_config(const struct trainer_config *config, struct mst_error *e
     if (config->threads > TRAINER_MAX_THREADS)
         return mst_error_set(err, -EINVAL, "%" PRIu32 " threads, expected at most %d", config->threads,
                              TRAINER_MAX_THREADS);
-    return 0;
+    return trainer_optimizer_check(config, err);
 }
 
 int trainer_config_digest(const struct trainer_config *config, uint8_t ret_digest[static MST_SHA256_BYTES],
                           struct mst_error *err)
 {
     struct {
-        uint64_t protocol, batch, shards, steps_per_epoch, epochs, seed;
-        double lr, momentum;
+        uint64_t protocol, batch, shards, steps_per_epoch, epochs, seed, optimizer, schedule;
+        double lr, momentum, beta1, beta2, epsilon, weight_decay, clip_norm;
+        double warmup_epochs, step_epochs, step_factor, min_lr;
         uint8_t model[MST_SHA256_BYTES], train[MST_SHA256_BYTES], test[MST_SHA256_BYTES];
     } all = {
         .protocol = TRAINER_PROTOCOL,
@@ -78,8 +79,20 @@ int trainer_config_digest(const struct trainer_config *config, uint8_t ret_diges
         .seed = config->seed,
         .lr = config->lr,
         .momentum = config->momentum,
+        .optimizer = config->rule.optimizer,
+        .schedule = config->rule.schedule,
+        .beta1 = config->rule.beta1,
+        .beta2 = config->rule.beta2,
+        .epsilon = config->rule.epsilon,
+        .weight_decay = config->rule.weight_decay,
+        .clip_norm = config->rule.clip_norm,
+        .warmup_epochs = config->rule.warmup_epochs,
+        .step_epochs = config->rule.step_epochs,
+        .step_factor = config->rule.step_factor,
+        .min_lr = config->rule.min_lr,
     };
-    static_assert(sizeof all == 8 * 8 + 3 * MST_SHA256_BYTES, "no padding, whose bytes would not be defined");
+    static_assert(sizeof all == 19 * 8 + 3 * MST_SHA256_BYTES,
+                  "no padding, whose bytes would not be defined");
 
     const int r = trainer_model_digest(config->model, all.model, err);
     if (r < 0)
@@ -122,9 +135,9 @@ static int allocate(struct trainer *trainer, struct mst_error *err)
     for (size_t i = 0; i < 2; i++) {
         trainer->parameters[i] = trainer_floats_new(count);
         complete = complete && trainer->parameters[i];
-        if (trainer->config.momentum > 0) {
-            trainer->velocity[i] = trainer_floats_new(count);
-            complete = complete && trainer->velocity[i];
+        for (size_t s = 0; s < trainer->state_count; s++) {
+            trainer->states[i][s] = trainer_floats_new(count);
+            complete = complete && trainer->states[i][s];
         }
     }
     trainer->gradients = calloc(trainer->config.shards, sizeof *trainer->gradients);
@@ -154,7 +167,7 @@ static void fill_parameters(struct trainer *trainer)
 
 int trainer_new(const struct trainer_config *config, struct trainer **ret_trainer, struct mst_error *err)
 {
-    int r = check_config(config, err);
+    int r = trainer_check(config, err);
     if (r < 0)
         return r;
     struct trainer *trainer = calloc(1, sizeof *trainer);
@@ -163,6 +176,7 @@ int trainer_new(const struct trainer_config *config, struct trainer **ret_traine
     trainer->config = *config;
     trainer->world = 1;
     trainer->count = config->model->parameters;
+    trainer->state_count = trainer_optimizer_states(config);
     r = allocate(trainer, err);
     if (r < 0) {
         trainer_free(trainer);
@@ -180,7 +194,8 @@ void trainer_free(struct trainer *trainer)
         return;
     for (size_t i = 0; i < 2; i++) {
         free(trainer->parameters[i]);
-        free(trainer->velocity[i]);
+        for (size_t s = 0; s < trainer->state_count; s++)
+            free(trainer->states[i][s]);
     }
     for (size_t i = 0; i < trainer->gradients_owned; i++)
         free(trainer->gradients[i]);

@@ -8,6 +8,7 @@
 #include "factors.h"
 #include "loss.h"
 #include "network.h"
+#include "optimizer.h"
 #include "order.h"
 
 /* What workers sum besides gradients: it stands at the end of the gradient arena, so that it travels with
@@ -30,7 +31,8 @@ struct trainer {
     /* Two arenas each for what a step changes: it reads [current] and writes the other, and they swap when
      * the whole step is in. An error in between leaves the state "after step s". */
     float *parameters[2];
-    float *velocity[2]; /* NULL without momentum */
+    float *states[2][TRAINER_MAX_STATES]; /* of the optimizer, which see; NULL from state_count on */
+    size_t state_count;
     size_t current;
     /* Of this worker's shards, count + TRAINER_TAIL_FLOATS each. One for all of them, in which they are added
      * up, unless the exchange keeps them apart; [0] takes the sum over all workers. */
@@ -53,7 +55,8 @@ void trainer_load_shard(struct trainer *trainer, uint32_t shard, float *x, uint3
 struct trainer_loss trainer_shard_loss(const struct trainer *trainer, const float *logits, float *gradient);
 void trainer_fill_tail(float *tail, const struct trainer_loss *loss, bool pause);
 /* The mean gradient of [offset, offset + count) is known, in gradients[0]: write the next parameters there.
- * What lies behind the parameters is passed over. */
+ * What lies behind the parameters is passed over. Where gradients are clipped, nothing is written before all
+ * of it is known. */
 void trainer_landed(void *trainer, size_t offset, size_t count);
 
 #endif

@@ -162,8 +162,8 @@ static inline bool teams_same_state(const struct trainer *a, const struct traine
 
     return a->step == b->step && a->count == b->count &&
            memcmp(a->parameters[a->current], b->parameters[b->current], bytes) == 0 &&
-           !a->velocity[0] == !b->velocity[0] &&
-           (!a->velocity[0] || memcmp(a->velocity[a->current], b->velocity[b->current], bytes) == 0);
+           !a->states[0][0] == !b->states[0][0] &&
+           (!a->states[0][0] || memcmp(a->states[a->current][0], b->states[b->current][0], bytes) == 0);
 }
 
 /* Whatever bits, other ones for each `seed`: NaN, infinities and zeros of both signs among them. */
@@ -175,8 +175,8 @@ static inline void teams_set_state(struct trainer *trainer, uint64_t step, uint3
     for (size_t i = 0; i < trainer->count; i++) {
         bits = bits * 1664525u + 1013904223u;
         memcpy(&trainer->parameters[trainer->current][i], &bits, sizeof bits);
-        if (trainer->velocity[0])
-            trainer->velocity[trainer->current][i] =
+        if (trainer->states[0][0])
+            trainer->states[trainer->current][0][i] =
                 (bits >> 20) % 7 < 5 ? odd[(bits >> 20) % 7] : (float)bits;
     }
     trainer->step = step;

@@ -140,8 +140,8 @@ static void a_holder_whose_bits_differ_is_told_and_nobody_takes_anything(void **
             set_up_team(&team, &config, 4, 1 << 1);
             struct trainer *odd = team.members[2].trainer, *copy = team.before[2];
             odd->parameters[0][17] = copy->parameters[0][17] = what == 0 ? 1.0f : odd->parameters[0][17];
-            odd->velocity[0][odd->count - 1] = copy->velocity[0][odd->count - 1] =
-                what == 1 ? 2.0f : odd->velocity[0][odd->count - 1];
+            odd->states[0][0][odd->count - 1] = copy->states[0][0][odd->count - 1] =
+                what == 1 ? 2.0f : odd->states[0][0][odd->count - 1];
             team.extras[2][3] = team.extras_before[2][3] ^= what == 2;
             teams_meet(team.members, 4, config.shards, (enum teams_kind)kind);
             teams_run(team.members, 4);
@@ -220,7 +220,7 @@ static void send_state(int fd, const struct trainer *trainer, size_t most)
     frame.segment = 1;
     exchange_frame_write(&frame, wire);
     assert_int_equal(mst_buf_append(&bytes, wire, sizeof wire), 0);
-    assert_int_equal(mst_buf_append(&bytes, trainer->velocity[trainer->current], frame.bytes), 0);
+    assert_int_equal(mst_buf_append(&bytes, trainer->states[trainer->current][0], frame.bytes), 0);
     frame.segment = 2;
     frame.bytes = sizeof extra;
     exchange_frame_write(&frame, wire);

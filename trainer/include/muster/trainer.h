@@ -155,6 +155,12 @@ struct trainer_exchange_stats {
     uint64_t bytes_sent; /* frames and payload */
 };
 
+/* What the floats of a gradient become on the wire: binary32 as they are, or bfloat16, half the bytes with 8 bits
+ * of precision. They are added as binary32, and all ranks get the same bits, those of the rounded sum. A ring
+ * rounds at each hop; a direct exchange rounds the parts and the sum, and so stays independent of who has which
+ * shard, even with one worker. Losses, digests and states are never rounded. */
+enum trainer_wire { TRAINER_WIRE_F32, TRAINER_WIRE_BF16 };
+
 /* Ring all-reduce over TCP: reduce-scatter, then all-gather, in segments, full duplex, driven by poll(2)
  * (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009). Each worker sends about 2 * (world - 1) /
  * world of the vector. The order of additions depends only on rank and world size, so that every run gives
@@ -168,6 +174,7 @@ struct trainer_ring_options {
     uint32_t timeout_ms; /* of silence, after which a call returns -ETIMEDOUT */
     uint32_t view;       /* membership number: frames of an older one are dropped */
     uint64_t job_key;    /* equal in all workers of a job; a frame with another is an error */
+    enum trainer_wire wire;
 };
 #define TRAINER_MAX_WORLD 1024
 
@@ -189,6 +196,7 @@ struct trainer_direct_options {
     uint32_t timeout_ms;
     uint32_t view;
     uint64_t job_key;
+    enum trainer_wire wire;
 };
 
 /* On success the exchange owns the sockets; on an error the caller still does. */
@@ -208,6 +216,30 @@ int trainer_exchange_sum(struct trainer_exchange *exchange, uint64_t step, float
 
 struct trainer;
 
+enum trainer_optimizer { TRAINER_SGD, TRAINER_NESTEROV, TRAINER_ADAM, TRAINER_ADAMW };
+#define TRAINER_BETA1   0.9
+#define TRAINER_BETA2   0.999
+#define TRAINER_EPSILON 1e-8
+
+/* The learning rate over the steps, of which the first `warmup` (warmup_epochs of them) rise in a straight
+ * line to config->lr; then, with `at` for the steps since:
+ *     constant   lr
+ *     step       lr * step_factor ^ floor(at / steps in step_epochs), at least min_lr
+ *     cosine     min_lr + (lr - min_lr) * (1 + cos(pi * at / (all steps - warmup))) / 2 */
+enum trainer_schedule { TRAINER_CONSTANT, TRAINER_STEP, TRAINER_COSINE };
+
+/* How gradients become the next parameters. All zeros: plain SGD at a constant rate. */
+struct trainer_rule {
+    enum trainer_optimizer optimizer; /* nesterov takes config->momentum, adam and adamw do not */
+    double beta1, beta2, epsilon;     /* adam and adamw; 0: the usual ones above */
+    double weight_decay;              /* added to the gradient, times the parameter; adamw: apart from it */
+    double clip_norm;                 /* a gradient with a larger norm is scaled down to it; 0: none is */
+    enum trainer_schedule schedule;
+    double warmup_epochs;
+    double step_epochs, step_factor;
+    double min_lr;
+};
+
 struct trainer_config {
     const struct trainer_model *model; /* borrowed, as the data sets: they outlive the trainer */
     const struct trainer_dataset *train;
@@ -216,7 +248,8 @@ struct trainer_config {
     uint32_t shards; /* V, at least the world size: worker r takes shards r, r + world, ... */
     double lr;       /* > 0 */
     double momentum; /* in [0, 1): v = momentum * v + g, w = w - lr * v */
-    uint64_t seed;   /* weights and order of samples */
+    struct trainer_rule rule;
+    uint64_t seed; /* weights and order of samples */
     uint32_t steps_per_epoch;
     uint32_t epochs;
     uint32_t threads; /* of OpenBLAS; 0: trainer_threads_available() */
@@ -231,11 +264,14 @@ uint32_t trainer_threads_available(void);
 const char *trainer_kernel_name(void);
 
 /* SHA-256 over what must be equal in all workers of a job: protocol version, model, data, batch, shards, lr,
- * momentum, seed and steps. Its first bytes serve as job key, together with the job's name. */
+ * momentum, rule, seed and steps. Its first bytes serve as job key, together with the job's name. */
 int trainer_config_digest(const struct trainer_config *config, uint8_t ret_digest[static MST_SHA256_BYTES],
                           struct mst_error *err);
 
-/* -EINVAL names the setting that does not fit. *config is copied. */
+/* Whether trainer_new() would take these settings: -EINVAL names the one that does not fit. Allocates
+ * nothing. */
+int trainer_check(const struct trainer_config *config, struct mst_error *err);
+/* Errors as trainer_check(). *config is copied. */
 int trainer_new(const struct trainer_config *config, struct trainer **ret_trainer, struct mst_error *err);
 void trainer_free(struct trainer *trainer); /* NULL is fine; does not free the exchange */
 
@@ -333,10 +369,10 @@ struct trainer_synchronised {
 #define TRAINER_MAX_EXTRA_BYTES 4096
 /* Bring all workers to the most advanced state. `steps` are the steps that their states are after, by rank,
  * and the same in all workers; this worker's own must be trainer_steps_done() (-EINVAL). Those behind the
- * highest take parameters, momentum, step and `extra` from those that have it: a blob of the caller's
- * (extra_bytes of it, at most TRAINER_MAX_EXTRA_BYTES, NULL for none), equal in all of those. Then all
- * compare a digest of everything: -EUCLEAN names the ranks that differ from the lowest that was not behind.
- * Other errors as trainer_exchange_sum(). After an error the state and `extra` are as before. */
+ * highest take parameters, what the optimizer remembers, step and `extra` from those that have it: a blob of
+ * the caller's (extra_bytes of it, at most TRAINER_MAX_EXTRA_BYTES, NULL for none), equal in all of those.
+ * Then all compare a digest of everything: -EUCLEAN names the ranks that differ from the lowest that was not
+ * behind. Other errors as trainer_exchange_sum(). After an error the state and `extra` are as before. */
 int trainer_synchronise(struct trainer *trainer, const uint64_t *steps, void *extra, size_t extra_bytes,
                         struct trainer_synchronised *ret_synchronised, struct mst_error *err);
 
@@ -361,6 +397,7 @@ int trainer_load(struct trainer *trainer, const char *path, struct mst_error *er
  * a job and a run, and others are not taken up. The model outlives the struct.
  *
  *     trainer_checkpoints_open()
+ *     trainer_checkpoints_any()               if not, no trainer is needed yet
  *     trainer_checkpoints_restore()           once, before the first step
  *     trainer_checkpoints_write() ...         every so many steps
  *     trainer_checkpoints_result() ...        what became of it, after any step
@@ -381,6 +418,9 @@ struct trainer_checkpoint {
  * ""). The folder is made if it is not there, and what writes that were cut short left in it is removed. */
 int trainer_checkpoints_open(const char *folder, const uint8_t job[static MST_SHA256_BYTES], const char *run,
                              struct trainer_checkpoints **ret_checkpoints, struct mst_error *err);
+
+/* Whether there is a checkpoint, of any job, that could be tried: 1 or 0. */
+int trainer_checkpoints_any(struct trainer_checkpoints *checkpoints, struct mst_error *err);
 
 /* Take the newest state that is whole, of this job and run, and has an `extra` of extra_bytes. 1: taken, and
  * told in *ret_checkpoint; 0: there is none. skipped() (may be NULL) is called with the reason for each newer
