@@ -38,6 +38,15 @@ int cli_set_host(void *settings, const char *text, struct mst_error *err)
     return 0;
 }
 
+int cli_set_context(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    (void)err;
+    common->context = text;
+    return 0;
+}
+
 int cli_set_verbose(void *settings, const char *text, struct mst_error *err)
 {
     struct cli_common *common = settings;
@@ -158,6 +167,13 @@ int cli_begin(const struct mst_options *options, int argc, char **argv, struct c
         *ret_status = r > 0 ? MST_EXIT_DONE : cli_usage(&err);
         return -1;
     }
+    if (common->host && common->context) {
+        (void)mst_error_set(&err, -EINVAL,
+                            "a host (option '--host' or MUSTER_HOST) and a context (option '--context' or "
+                            "MUSTER_CONTEXT): which of them?");
+        *ret_status = cli_usage(&err);
+        return -1;
+    }
     mst_log_init("muster", common->is_verbose ? MST_LOG_DEBUG : MST_LOG_INFO, common->log_format);
     if (argc - first < min_operands || (max_operands >= 0 && argc - first > max_operands)) {
         (void)mst_error_set(&err, -EINVAL, "%s: usage: muster %s %s",
@@ -172,7 +188,7 @@ int cli_begin(const struct mst_options *options, int argc, char **argv, struct c
 int cli_open(const struct cli_common *common, struct session *session)
 {
     struct mst_error err = MST_ERROR_INIT;
-    int r = session_open(session, common->host, &err);
+    int r = session_open(session, common->host, common->context, &err);
 
     if (r >= 0)
         r = session_catch_signals(session, &err);

@@ -17,7 +17,7 @@
 
 /* The first member of every verb's settings. */
 struct cli_common {
-    const char *host;
+    const char *host, *context;
     bool is_verbose;
     enum mst_log_format log_format;
     enum output_format format;
@@ -44,8 +44,13 @@ struct cli_common {
      .argument = "HOST",                                                                                     \
      .env = "MUSTER_HOST",                                                                                   \
      .set = cli_set_host,                                                                                    \
-     .help = "engine to talk to: unix:///path or tcp://host:port\n(default: DOCKER_HOST, else Docker's own " \
-             "socket)"},                                                                                     \
+     .help = "engine to talk to: unix:///path, tcp://host:port or ssh://user@host\n(default: DOCKER_HOST, "  \
+             "else docker's current context, else its own socket)"},                                         \
+        {.name = "context",                                                                                  \
+         .argument = "NAME",                                                                                 \
+         .env = "MUSTER_CONTEXT",                                                                            \
+         .set = cli_set_context,                                                                             \
+         .help = "one of docker's contexts in place of --host"},                                             \
         {.name = "verbose",                                                                                  \
          .letter = 'v',                                                                                      \
          .kind = MST_OPT_FLAG,                                                                               \
@@ -101,6 +106,7 @@ struct cli_common {
     }
 
 int cli_set_host(void *settings, const char *text, struct mst_error *err);
+int cli_set_context(void *settings, const char *text, struct mst_error *err);
 int cli_set_verbose(void *settings, const char *text, struct mst_error *err);
 int cli_set_log_format(void *settings, const char *text, struct mst_error *err);
 int cli_set_format(void *settings, const char *text, struct mst_error *err);

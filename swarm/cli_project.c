@@ -116,7 +116,7 @@ int cli_project_open(const struct cli_common *common, const char *stack, struct 
 {
     struct mst_error err = MST_ERROR_INIT;
     bool is_input = false;
-    int r = session_open(&work->session, common->host, &err);
+    int r = session_open(&work->session, common->host, common->context, &err);
 
     if (r >= 0)
         r = load(common, &work->session, stack, work, &is_input, &err);

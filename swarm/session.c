@@ -12,9 +12,9 @@
 
 static const int caught[] = {SIGINT, SIGTERM};
 
-int session_open(struct session *session, const char *host, struct mst_error *err)
+int session_open(struct session *session, const char *host, const char *context, struct mst_error *err)
 {
-    const struct engine_options options = {.host = host};
+    const struct engine_options options = {.host = host, .context = context};
     int r;
 
     *session = (struct session){.signal_fd = -1};

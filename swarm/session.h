@@ -14,8 +14,8 @@ struct session {
     int signal_fd; /* owned; -1: signals do what they do by default */
 };
 
-/* `host` as for engine_new(). */
-int session_open(struct session *session, const char *host, struct mst_error *err);
+/* `host` and `context` as for engine_new(). */
+int session_open(struct session *session, const char *host, const char *context, struct mst_error *err);
 void session_close(struct session *session); /* fine after a failed open */
 
 /* From now on SIGINT and SIGTERM end every wait with -ECANCELED. Not before the input is read, which may be a

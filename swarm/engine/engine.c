@@ -35,10 +35,10 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine,
         engine->options.connect_timeout_ms = CONNECT_TIMEOUT_MS;
     if (engine->options.request_timeout_ms == 0)
         engine->options.request_timeout_ms = REQUEST_TIMEOUT_MS;
-    r = endpoint_init(&engine->endpoint, engine->options.host, err);
+    r = endpoint_init(&engine->endpoint, engine->options.host, engine->options.context, err);
     if (r < 0)
         return r;
-    engine->options.host = NULL;
+    engine->options.host = engine->options.context = NULL;
     engine->multi = curl_multi_init();
     if (!engine->multi)
         return mst_error_set(err, -ENOMEM, "engine client: libcurl does not start");

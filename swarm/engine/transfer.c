@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transfer.h"
 
+#include "dial.h"
 #include "muster/cleanup.h"
 #include "muster/digest.h"
 #include "muster/json.h"
@@ -109,13 +110,35 @@ static int set_headers(struct engine_transfer *transfer, const struct engine_cal
 }
 
 /* A protocol list by name came with libcurl 7.85, and the older bit mask is then deprecated. */
-static CURLcode allow_http_only(CURL *easy)
+static CURLcode allow_http_only(CURL *easy, bool is_tls)
 {
 #if CURL_AT_LEAST_VERSION(7, 85, 0)
-    return curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    return curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, is_tls ? "https" : "http");
 #else
-    return curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTP);
+    return curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(is_tls ? CURLPROTO_HTTPS : CURLPROTO_HTTP));
 #endif
+}
+
+static CURLcode set_tls(CURL *easy, const struct engine_endpoint *endpoint)
+{
+    CURLcode c = CURLE_OK;
+
+    /* Who names an authority trusts that one alone, as with docker. */
+    if (endpoint->ca_file)
+        c = curl_easy_setopt(easy, CURLOPT_CAINFO, endpoint->ca_file);
+    if (c == CURLE_OK && endpoint->ca_file)
+        c = curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    if (c == CURLE_OK && endpoint->cert_file)
+        c = curl_easy_setopt(easy, CURLOPT_SSLCERT, endpoint->cert_file);
+    if (c == CURLE_OK && endpoint->key_file)
+        c = curl_easy_setopt(easy, CURLOPT_SSLKEY, endpoint->key_file);
+    if (c == CURLE_OK)
+        c = curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, endpoint->is_verified ? 1L : 0L);
+    if (c == CURLE_OK)
+        c = curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, endpoint->is_verified ? 2L : 0L);
+    if (c == CURLE_OK)
+        c = curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    return c;
 }
 
 static int set_options(struct engine_transfer *transfer, const struct engine_endpoint *endpoint,
@@ -125,7 +148,11 @@ static int set_options(struct engine_transfer *transfer, const struct engine_end
     CURLcode c = curl_easy_setopt(easy, CURLOPT_URL, url);
 
     if (c == CURLE_OK)
-        c = allow_http_only(easy);
+        c = allow_http_only(easy, endpoint->is_tls);
+    if (c == CURLE_OK && endpoint->is_tls)
+        c = set_tls(easy, endpoint);
+    if (c == CURLE_OK && endpoint->dialer)
+        c = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, dialer_socket(endpoint->dialer));
     if (c == CURLE_OK && endpoint->socket_path)
         c = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, endpoint->socket_path);
     if (c == CURLE_OK)
@@ -191,8 +218,8 @@ int transfer_init(struct engine_transfer *transfer, const struct engine_endpoint
         .max_bytes = call->max_reply_bytes,
         .timeout_ms = call->timeout_ms,
         .connect_timeout_ms = options->connect_timeout_ms,
+        .endpoint = endpoint,
         .host = endpoint->text,
-        .is_unix = endpoint->socket_path != NULL,
     };
     r = prepare(transfer, endpoint, api_minor, call);
     if (r < 0) {
@@ -221,20 +248,66 @@ void transfer_release(struct engine_transfer *transfer)
 static int connect_errno(const struct engine_transfer *transfer)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = transfer->host + sizeof "unix://" - 1;
+    const char *path = transfer->endpoint->socket_path;
     mst_cleanup(mst_closep) int fd = -1;
     long os_errno = 0;
 
     (void)curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &os_errno);
     if (os_errno > 0)
         return (int)-os_errno;
-    if (!transfer->is_unix || strlen(path) >= sizeof address.sun_path)
+    if (!path || strlen(path) >= sizeof address.sun_path)
         return -ECONNREFUSED;
     memcpy(address.sun_path, path, strlen(path) + 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
         return -ECONNREFUSED;
     return -errno;
+}
+
+/* What ssh said before it ended tells more than that it ended. */
+static bool ssh_failure(const struct engine_transfer *transfer, struct mst_error *err)
+{
+    char complaint[256] = "";
+
+    if (transfer->endpoint->dialer)
+        dialer_complaint(transfer->endpoint->dialer, complaint, sizeof complaint);
+    if (complaint[0] != '\0')
+        (void)mst_error_set(err, -ECONNREFUSED, "connect to the engine at %s: %s", transfer->host, complaint);
+    return complaint[0] != '\0';
+}
+
+/* With TLS 1.3 the engine looks at the client's certificate when the client thinks that all is well, and its
+ * alert may be lost in the end of the connection. */
+static bool tls_failure(const struct engine_transfer *transfer, CURLcode curl_code, const char *text,
+                        struct mst_error *err)
+{
+    const char *why = "";
+
+    if (!transfer->endpoint->is_tls)
+        return false;
+    switch (curl_code) {
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_CIPHER:
+        break;
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+        if (strcmp(transfer->label, "GET /_ping") != 0)
+            return false;
+        why = transfer->endpoint->cert_file
+                  ? "it ended the connection, so it does not take this client's certificate: "
+                  : "it ended the connection, so it wants a client's certificate (cert.pem and key.pem in "
+                    "DOCKER_CERT_PATH): ";
+        break;
+    default:
+        return false;
+    }
+    (void)mst_error_set(err, -EACCES, "TLS with the engine at %s: %s%s", transfer->host, why, text);
+    return true;
 }
 
 static int connect_failure(const struct engine_transfer *transfer, CURLcode curl_code, struct mst_error *err)
@@ -272,11 +345,15 @@ int transfer_result(struct engine_transfer *transfer, CURLcode curl_code, struct
             *err = transfer->err;
         return transfer->code;
     }
+    if (curl_code != CURLE_OK && tls_failure(transfer, curl_code, text, err))
+        return -EACCES;
     switch (curl_code) {
     case CURLE_OK:
         return 0;
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
+        if (ssh_failure(transfer, err))
+            return -ECONNREFUSED;
         return connect_failure(transfer, curl_code, err);
     case CURLE_OPERATION_TIMEDOUT:
         return timeout_failure(transfer, err);
@@ -286,6 +363,8 @@ int transfer_result(struct engine_transfer *transfer, CURLcode curl_code, struct
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
+        if (transfer->deliveries == 0 && ssh_failure(transfer, err))
+            return -ECONNREFUSED;
         return mst_error_set(err, -EPROTO, "%s: the reply of %s was cut: %s", transfer->label, transfer->host,
                              text);
     default:

@@ -23,9 +23,9 @@ struct engine_transfer {
     char api_version[16]; /* of the Api-Version header */
     size_t taken_bytes, max_bytes;
     uint32_t timeout_ms, connect_timeout_ms;
-    const char *host;    /* borrowed from the endpoint */
-    unsigned deliveries; /* calls of on_bytes so far */
-    bool is_unix;
+    const struct engine_endpoint *endpoint; /* borrowed */
+    const char *host;                       /* its text */
+    unsigned deliveries;                    /* calls of on_bytes so far */
 };
 
 /* `api_minor` 0: no version in the path. After an error there is nothing to release. */

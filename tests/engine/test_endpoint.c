@@ -30,7 +30,15 @@ static void hosts_are_taken_apart(void **state)
         {"tcp://user@host:1", NULL, NULL, -EINVAL},
         {"tcp://host:1/path", NULL, NULL, -EINVAL},
         {"tcp://host name:1", NULL, NULL, -EINVAL},
-        {"ssh://host", NULL, NULL, -EINVAL},
+        {"ssh://me@host:22/run/docker.sock", NULL, "http://docker", 0},
+        {"https://host", NULL, "https://host:2376", 0},
+        {"ssh://", NULL, NULL, -EINVAL},
+        {"ssh://-oProxyCommand=x", NULL, NULL, -EINVAL},
+        {"ssh://-l@host", NULL, NULL, -EINVAL},
+        {"ssh://host:0", NULL, NULL, -EINVAL},
+        {"ssh://host:22x", NULL, NULL, -EINVAL},
+        {"ssh://[fd00::1", NULL, NULL, -EINVAL},
+        {"ssh://host/run/$(x)", NULL, NULL, -EINVAL},
         {"/var/run/docker.sock", NULL, NULL, -EINVAL},
         {"nonsense", NULL, NULL, -EINVAL},
     };
@@ -39,7 +47,7 @@ static void hosts_are_taken_apart(void **state)
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
         struct engine_endpoint endpoint;
         struct mst_error err = MST_ERROR_INIT;
-        const int r = endpoint_init(&endpoint, cases[i].host, &err);
+        const int r = endpoint_init(&endpoint, cases[i].host, NULL, &err);
         if (r != cases[i].code)
             fail_msg("%s: %d, %s", cases[i].host, r, err.text);
         if (r < 0) {
@@ -61,15 +69,17 @@ static void the_environment_stands_in_for_a_host(void **state)
     struct engine_endpoint endpoint;
 
     (void)state;
+    (void)setenv("DOCKER_CONFIG", "/nowhere", 1);
+    (void)unsetenv("DOCKER_CONTEXT");
     assert_int_equal(setenv("DOCKER_HOST", "tcp://10.9.8.7:1234", 1), 0);
-    assert_int_equal(endpoint_init(&endpoint, NULL, NULL), 0);
+    assert_int_equal(endpoint_init(&endpoint, NULL, NULL, NULL), 0);
     assert_string_equal(endpoint.base_url, "http://10.9.8.7:1234");
     endpoint_release(&endpoint);
-    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL), 0);
+    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL, NULL), 0);
     assert_string_equal(endpoint.socket_path, "/x");
     endpoint_release(&endpoint);
     assert_int_equal(setenv("DOCKER_HOST", "", 1), 0);
-    assert_int_equal(endpoint_init(&endpoint, "", NULL), 0);
+    assert_int_equal(endpoint_init(&endpoint, "", NULL, NULL), 0);
     assert_string_equal(endpoint.socket_path, "/var/run/docker.sock");
     endpoint_release(&endpoint);
 }
@@ -80,8 +90,12 @@ static void who_asks_for_tls_does_not_get_plain_text(void **state)
 
     (void)state;
     assert_int_equal(setenv("DOCKER_TLS_VERIFY", "1", 1), 0);
-    assert_int_equal(endpoint_init(&endpoint, "tcp://10.0.0.1:2376", NULL), -EINVAL);
-    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL), 0);
+    assert_int_equal(endpoint_init(&endpoint, "tcp://10.0.0.1", NULL, NULL), 0);
+    assert_string_equal(endpoint.base_url, "https://10.0.0.1:2376");
+    assert_true(endpoint.is_tls && endpoint.is_verified);
+    endpoint_release(&endpoint);
+    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL, NULL), 0);
+    assert_false(endpoint.is_tls);
     endpoint_release(&endpoint);
     (void)unsetenv("DOCKER_TLS_VERIFY");
 }

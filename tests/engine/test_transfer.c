@@ -21,7 +21,7 @@ static void a_request_is_labelled_with_what_it_is_about(void **state)
     struct engine_endpoint endpoint;
 
     (void)state;
-    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL), 0);
+    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL, NULL), 0);
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
         struct engine_transfer transfer;
         assert_int_equal(transfer_init(&transfer, &endpoint, &options, cases[i].minor, &cases[i].call, NULL),
@@ -43,7 +43,7 @@ static void a_body_is_printed_without_spaces(void **state)
 
     (void)state;
     call.body = body;
-    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL), 0);
+    assert_int_equal(endpoint_init(&endpoint, "unix:///x", NULL, NULL), 0);
     assert_int_equal(transfer_init(&transfer, &endpoint, &options, 43, &call, NULL), 0);
     assert_string_equal(transfer.body, "{\"a\":[1,2]}");
     transfer_release(&transfer);

@@ -33,7 +33,7 @@ static void open_bench(struct bench *bench, struct fake_rule *rules, size_t rule
     const struct compose_options options = {.stack = "st"};
 
     *bench = (struct bench){.fake = fake_engine_start(rules, rule_count)};
-    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), NULL), 0);
+    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), NULL, NULL), 0);
     bench->log = open_memstream(&bench->log_text, &bench->log_bytes);
     assert_non_null(bench->log);
     bench->session.report.stream = bench->log;

@@ -32,7 +32,7 @@ static void open_bench(struct bench *bench, struct fake_rule *rules, size_t rule
     const struct logfollow_options options = {.follow = follow};
 
     *bench = (struct bench){.fake = fake_engine_start(rules, rule_count)};
-    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), NULL), 0);
+    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), NULL, NULL), 0);
     bench->report = open_memstream(&bench->told, &bench->told_bytes);
     assert_non_null(bench->report);
     bench->session.report.stream = bench->report;

@@ -61,7 +61,7 @@ static void tell(const struct story *story)
         fake_engine_frame(&log, 1, second, said->task, line);
     }
     fake_engine_stream(fake, "/services/s/logs", log.bytes, log.count);
-    assert_int_equal(session_open(&session, fake_engine_host(fake), NULL), 0);
+    assert_int_equal(session_open(&session, fake_engine_host(fake), NULL, NULL), 0);
     session.report.stream = open_memstream(&told, &told_bytes);
     session.report.is_terminal = false;
     const int code =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the Docker Engine API over a Unix socket or TCP, on libcurl and cJSON.
+/* A client of the Docker Engine API over a Unix socket, TCP, TLS or ssh, on libcurl and cJSON.
  *
  * Order of calls: engine_new() reads the host and does no I/O; the first request asks GET /_ping and settles
  * the API version, min(ours, theirs); then engine_request() and the helpers below it, one after the other;
@@ -13,9 +13,9 @@
  * -ETIMEDOUT at a deadline, -ECANCELED when the cancel descriptor became readable, -EPROTO for a reply that
  * is cut or makes no sense, -EFBIG for one that is too large, and what the socket says (-ENOENT,
  * -ECONNREFUSED, -EACCES, ...), with the socket's name, when there is no connection. -EINVAL only for a host
- * that cannot be read.
+ * that cannot be read, -ENOENT also for a docker context that is not there.
  *
- * Redirects are not followed, proxies of the environment are not used, and only HTTP is spoken. */
+ * Redirects are not followed, proxies of the environment are not used, and only HTTP is spoken, inside TLS or not. */
 #ifndef MUSTER_ENGINE_H
 #define MUSTER_ENGINE_H
 
@@ -39,7 +39,11 @@
 struct engine;
 
 struct engine_options {
-    const char *host; /* "unix:///path" or "tcp://host:port"; NULL: DOCKER_HOST, else Docker's own socket */
+    /* "unix:///path", "tcp://host:port" (TLS by DOCKER_TLS_VERIFY and DOCKER_CERT_PATH) or
+     * "ssh://user@host:port" (docker system dial-stdio over there). NULL: the context, else DOCKER_HOST,
+     * DOCKER_CONTEXT, the current context of docker's configuration, or Docker's own socket. */
+    const char *host;
+    const char *context; /* of docker's contexts; NULL: none */
     uint32_t connect_timeout_ms; /* 0: 5000 */
     uint32_t
         request_timeout_ms; /* of a whole request; 0: 30000, for the manager itself gives up after 20000 */
