@@ -116,11 +116,11 @@ int trainer_dataset_from(const struct trainer_samples *samples, struct trainer_d
                          struct mst_error *err)
 {
     const void *const sources[COLUMNS] = {samples->bytes, samples->floats, samples->labels, samples->targets};
-    const size_t elements = trainer_shape_elements(&samples->shape);
     mst_cleanup(dataset_freep) struct trainer_dataset *set = calloc(1, sizeof *set);
     struct column columns[COLUMNS];
 
-    assert(elements > 0 && elements <= TRAINER_MAX_SAMPLE_SIZE && samples->count > 0 &&
+    assert(trainer_shape_elements(&samples->shape) > 0 &&
+           trainer_shape_elements(&samples->shape) <= TRAINER_MAX_SAMPLE_SIZE && samples->count > 0 &&
            samples->count <= TRAINER_MAX_SAMPLES && samples->target_size <= TRAINER_MAX_SAMPLE_SIZE);
     if (!set)
         return mst_error_set(err, -ENOMEM, "no memory for a data set");
