@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step of mirrored SGD: this worker's shards, the exchange around them, and the update as sums land. */
-#include "kernels.h"
 #include "muster/clock.h"
 #include "trainer_state.h"
 
@@ -11,23 +10,32 @@
  * cache. */
 #define UPDATE_PIECE_FLOATS 65536
 
+static void update(struct trainer *trainer, float clip, size_t offset, size_t count)
+{
+    const size_t current = trainer->current, next = 1 - current;
+    const size_t end = offset + count < trainer->count ? offset + count : trainer->count;
+    const struct trainer_update step = trainer_optimizer_begin(&trainer->config, trainer->step, clip);
+    struct trainer_arenas arenas = {
+        .parameters = trainer->parameters[current],
+        .gradient = trainer->gradients[0],
+        .next_parameters = trainer->parameters[next],
+    };
+
+    for (size_t s = 0; s < trainer->state_count; s++) {
+        arenas.states[s] = trainer->states[current][s];
+        arenas.next_states[s] = trainer->states[next][s];
+    }
+    for (size_t first = offset; first < end; first += UPDATE_PIECE_FLOATS) {
+        const size_t n = end - first < UPDATE_PIECE_FLOATS ? end - first : UPDATE_PIECE_FLOATS;
+        trainer_optimizer_update(&step, &arenas, first, n);
+    }
+}
+
 void trainer_landed(void *context, size_t offset, size_t count)
 {
     struct trainer *trainer = context;
-    const size_t current = trainer->current, next = 1 - current;
-    const float lr = (float)trainer->config.lr, momentum = (float)trainer->config.momentum;
-    const size_t end = offset + count < trainer->count ? offset + count : trainer->count;
-
-    for (size_t first = offset; first < end; first += UPDATE_PIECE_FLOATS) {
-        const size_t n = end - first < UPDATE_PIECE_FLOATS ? end - first : UPDATE_PIECE_FLOATS;
-        if (trainer->velocity[0])
-            kernel_sgd_momentum(n, lr, momentum, trainer->parameters[current] + first,
-                                trainer->gradients[0] + first, trainer->velocity[current] + first,
-                                trainer->velocity[next] + first, trainer->parameters[next] + first);
-        else
-            kernel_sgd(n, lr, trainer->parameters[current] + first, trainer->gradients[0] + first,
-                       trainer->parameters[next] + first);
-    }
+    if (!(trainer->config.rule.clip_norm > 0))
+        update(trainer, 1.0f, offset, count);
 }
 
 /* struct trainer_pass.gradient_ready. Backward cannot stop half-way: the first error is kept for after it. */
@@ -144,6 +152,8 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
                              "step %" PRIu64
                              ": the loss is not a finite number: a smaller learning rate than %g may help",
                              trainer->step + 1, trainer->config.lr);
+    if (trainer->config.rule.clip_norm > 0)
+        update(trainer, trainer_optimizer_clip(&trainer->config, trainer->gradients[0]), 0, trainer->count);
     trainer->current = 1 - trainer->current;
     trainer->step++;
     const double total_ms = mst_ms_since(start_ns);

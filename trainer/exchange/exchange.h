@@ -48,7 +48,7 @@ struct exchange_piece {
     void *bytes;
     size_t count;
 };
-#define EXCHANGE_MAX_PIECES 3
+#define EXCHANGE_MAX_PIECES 4
 struct exchange_spread {
     uint64_t step;
     const bool *has; /* by rank; some have it */
