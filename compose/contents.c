@@ -84,7 +84,7 @@ static int take_bytes(struct schema_load *load, const struct node_entry *entry, 
 {
     const char *text = draft->text;
     if (draft->variable) {
-        text = interpolate_lookup(load->options, draft->variable, strlen(draft->variable));
+        text = interpolate_lookup(&load->source, draft->variable, strlen(draft->variable));
         if (!text)
             return schema_fail(load, &entry->key_place, "the variable '%.128s' is not set", draft->variable);
     }

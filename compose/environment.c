@@ -76,7 +76,7 @@ int schema_set_env_file(struct schema_load *load, const struct node *node, void 
 
 static const char *variable(const struct schema_load *load, const char *name)
 {
-    return interpolate_lookup(load->options, name, strlen(name));
+    return interpolate_lookup(&load->source, name, strlen(name));
 }
 
 /* docker gives the value of the caller's environment to a name without a value, and to one with an empty

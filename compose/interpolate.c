@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct interpolation {
-    const struct compose_options *options;
+    const struct interpolate_source *source;
     interpolate_unset *unset;
     void *context;
     const char *next; /* what is still to be read */
@@ -49,11 +49,31 @@ static const char *find_given(const struct compose_options *options, const char 
     return NULL;
 }
 
-const char *interpolate_lookup(const struct compose_options *options, const char *name, size_t name_bytes)
+static const char *find_in_pairs(const struct compose_pairs *pairs, const char *name, size_t name_bytes)
 {
+    size_t at = 0, end = pairs->count;
+    while (at < end) {
+        const size_t middle = at + (end - at) / 2;
+        const char *key = pairs->items[middle].key;
+        int order = strncmp(key, name, name_bytes);
+        if (order == 0 && !key[name_bytes])
+            return pairs->items[middle].value;
+        if (order < 0)
+            at = middle + 1;
+        else
+            end = middle; /* also a longer key that begins so */
+    }
+    return NULL;
+}
+
+const char *interpolate_lookup(const struct interpolate_source *source, const char *name, size_t name_bytes)
+{
+    const struct compose_options *options = source->options;
     const char *value = find_given(options, name, name_bytes);
     if (!value)
         value = find_in(options->environment, name, name_bytes);
+    if (!value)
+        value = find_in_pairs(&source->files, name, name_bytes);
     return value ? value : find_in(options->fallback, name, name_bytes);
 }
 
@@ -112,7 +132,7 @@ static int expand_braced(struct interpolation *job, const char *start, struct ms
     const char *op = name + name_bytes;
     const bool empty_counts_as_unset = *op == ':';
     op += empty_counts_as_unset;
-    const char *value = out ? interpolate_lookup(job->options, name, name_bytes) : NULL;
+    const char *value = out ? interpolate_lookup(job->source, name, name_bytes) : NULL;
     const bool is_there = value && (*value || !empty_counts_as_unset);
 
     if (*op == '}' && !empty_counts_as_unset) {
@@ -158,7 +178,7 @@ static int expand_dollar(struct interpolation *job, struct mst_buf *out)
     job->next += name_bytes;
     if (!out)
         return 0;
-    const char *value = interpolate_lookup(job->options, name, name_bytes);
+    const char *value = interpolate_lookup(job->source, name, name_bytes);
     return value ? put(job, out, value, strlen(value)) : note_unset(job, name, name_bytes);
 }
 
@@ -180,7 +200,7 @@ static int expand(struct interpolation *job, bool in_word, struct mst_buf *out)
     return 0;
 }
 
-int interpolate_text(struct compose_arena *arena, const char *text, const struct compose_options *options,
+int interpolate_text(struct compose_arena *arena, const char *text, const struct interpolate_source *source,
                      interpolate_unset *unset, void *context, const char **ret_text, struct mst_error *err)
 {
     if (!strchr(text, '$')) {
@@ -189,7 +209,7 @@ int interpolate_text(struct compose_arena *arena, const char *text, const struct
     }
     mst_cleanup(mst_buf_release) struct mst_buf out = MST_BUF_INIT(INTERPOLATE_MAX_BYTES);
     struct interpolation job = {
-        .options = options, .unset = unset, .context = context, .next = text, .err = err};
+        .source = source, .unset = unset, .context = context, .next = text, .err = err};
     int r = expand(&job, false, &out);
     if (r < 0)
         return r;

@@ -23,12 +23,18 @@
  */
 typedef int interpolate_unset(void *context, const char *name);
 
-/* The value of NAME by the options' three lists; NULL: not set. */
-const char *interpolate_lookup(const struct compose_options *options, const char *name, size_t name_bytes);
+/* Where variables come from: the options' lists, with the env files' between `environment` and `fallback`. */
+struct interpolate_source {
+    const struct compose_options *options;
+    struct compose_pairs files;
+};
+
+/* The value of NAME; NULL: not set. */
+const char *interpolate_lookup(const struct interpolate_source *source, const char *name, size_t name_bytes);
 
 /* *ret_text is `text` itself when it holds no '$', else new text in the arena. The error text says what is
  * wrong without its place; it names variables and never their values. -EBADMSG, -ENOMEM. */
-int interpolate_text(struct compose_arena *arena, const char *text, const struct compose_options *options,
+int interpolate_text(struct compose_arena *arena, const char *text, const struct interpolate_source *source,
                      interpolate_unset *unset, void *context, const char **ret_text, struct mst_error *err);
 
 #endif

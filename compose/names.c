@@ -106,7 +106,7 @@ int schema_path_resolve(struct schema_load *load, const struct node *node, const
         return 0;
     }
     if (*path == '~') {
-        folder = interpolate_lookup(load->options, "HOME", strlen("HOME"));
+        folder = interpolate_lookup(&load->source, "HOME", strlen("HOME"));
         if ((path[1] && path[1] != '/') || !folder || *folder != '/')
             return schema_fail(load, &node->place,
                                "%s: only ~/... with HOME set is a path from the home folder",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "dotenv.h"
 #include "finish.h"
 #include "interpolate.h"
 #include "muster/file.h"
@@ -19,8 +20,7 @@ struct unset_context {
 static int warn_unset(void *context, const char *name)
 {
     const struct unset_context *unset = context;
-    return schema_warn(unset->load, &unset->node->place,
-                       "the variable '%s' is not set: nothing stands in its place", name);
+    return schema_warn_unset(unset->load, &unset->node->place, name);
 }
 
 static int interpolate_scalar(struct schema_load *load, struct node *node)
@@ -28,7 +28,7 @@ static int interpolate_scalar(struct schema_load *load, struct node *node)
     struct mst_error why = MST_ERROR_INIT;
     struct unset_context context = {load, node};
     const char *text;
-    int r = interpolate_text(load->arena, node->text, load->options, warn_unset, &context, &text, &why);
+    int r = interpolate_text(load->arena, node->text, &load->source, warn_unset, &context, &text, &why);
     if (r == -ENOMEM)
         return schema_fail_memory(load);
     if (r < 0 && !*why.text)
@@ -164,6 +164,7 @@ static int project_new(const struct compose_options *options, struct schema_load
     load->project = project;
     load->arena = arena;
     load->options = options;
+    load->source.options = options;
     if (options->stack)
         project->stack = compose_arena_text(arena, options->stack);
     return !options->stack || project->stack ? 0 : schema_fail_memory(load);
@@ -212,6 +213,8 @@ int compose_project_load(const struct compose_options *options, struct compose_p
     int r = project_new(options, &load);
     if (r == 0)
         r = set_folder_of_file(&load, options->files[0]);
+    if (r == 0)
+        r = dotenv_read(&load);
     for (size_t i = 0; r == 0 && i < options->file_count; i++)
         r = apply_file(&load, options->files[i]);
     if (r == 0)

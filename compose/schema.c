@@ -97,6 +97,11 @@ int schema_warn(struct schema_load *load, const struct compose_place *place, con
     return copy ? schema_strings_add(load, &load->project->warnings, copy) : schema_fail_memory(load);
 }
 
+int schema_warn_unset(struct schema_load *load, const struct compose_place *place, const char *name)
+{
+    return schema_warn(load, place, "the variable '%s' is not set: nothing stands in its place", name);
+}
+
 /* --- mappings by table --- */
 
 static int fail_unknown(struct schema_load *load, const struct node_entry *entry,

@@ -11,6 +11,7 @@
 #define COMPOSE_SCHEMA_H
 
 #include "arena.h"
+#include "interpolate.h"
 #include "muster/cleanup.h"
 #include "node.h"
 
@@ -37,9 +38,10 @@ struct schema_load {
     struct compose_project *project;
     struct compose_arena *arena; /* the project's */
     const struct compose_options *options;
-    const char *folder;          /* absolute: where relative paths start, the first file's folder */
-    struct schema_draft *drafts; /* one a service */
-    size_t service_index;        /* the service that is being read */
+    struct interpolate_source source; /* of variables */
+    const char *folder;               /* absolute: where relative paths start, the first file's folder */
+    struct schema_draft *drafts;      /* one a service */
+    size_t service_index;             /* the service that is being read */
     struct schema_path path[SCHEMA_MAX_PATH];
     size_t depth;
     struct mst_error *err;
@@ -81,6 +83,7 @@ int schema_fail_memory(struct schema_load *load);
 int schema_fail_type(struct schema_load *load, const struct node *node, const char *what);
 int schema_warn(struct schema_load *load, const struct compose_place *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+int schema_warn_unset(struct schema_load *load, const struct compose_place *place, const char *name);
 
 /* Go down to a key or a list's item in the path; every enter has its leave, except when an error ends all. */
 void schema_enter(struct schema_load *load, const char *key);

@@ -7,6 +7,10 @@ static const char *const environment[] = {"BOTH=environment", "ENV=two", "LAYER=
 static const char *const fallback[] = {"LAYER=fallback", "FALL=three", "SECRET=hunter2", NULL};
 static const struct compose_options options = {
     .given = given, .environment = environment, .fallback = fallback};
+static struct compose_pair from_files[] = {
+    {"A", "hidden"}, {"FILE", "four"}, {"FILES", "five"}, {"FILES_2", "six"}, {"LAYER", "hidden"}};
+static const struct interpolate_source source = {.options = &options,
+                                                 .files = {from_files, MST_ARRAY_COUNT(from_files)}};
 
 struct unset_names {
     char text[256];
@@ -35,6 +39,7 @@ static const struct {
     {"$$A $${A} $$$$", "$A ${A} $$", ""},
     {"$$$A", "$one", ""},
     {"${BOTH} $LAYER $FALL", "given environment three", ""},
+    {"$FILE$FILES$FILES_2${FILES_:-not}$FIL", "fourfivesixnot", "FIL "},
     {"[$NONE]", "[]", "NONE "},
     {"[${NONE}]", "[]", "NONE "},
     {"$NONE$MORE", "", "NONE MORE "},
@@ -74,7 +79,7 @@ static void variables_are_replaced_by_the_specification(void **state)
         struct mst_error err = MST_ERROR_INIT;
         struct unset_names unset = {""};
         const char *text = NULL;
-        int r = interpolate_text(arena, good[i].text, &options, note_unset, &unset, &text, &err);
+        int r = interpolate_text(arena, good[i].text, &source, note_unset, &unset, &text, &err);
         if (r < 0)
             fail_msg("'%s': %s", good[i].text, err.text);
         if (strcmp(text, good[i].expected) != 0 || strcmp(unset.text, good[i].unset) != 0)
@@ -122,7 +127,7 @@ static void what_is_wrong_is_said_even_when_a_later_variable_is_right(void **sta
     for (size_t i = 0; i < MST_ARRAY_COUNT(bad); i++) {
         struct mst_error err = MST_ERROR_INIT;
         const char *text = "untouched";
-        assert_int_equal(interpolate_text(arena, bad[i].text, &options, NULL, NULL, &text, &err), -EBADMSG);
+        assert_int_equal(interpolate_text(arena, bad[i].text, &source, NULL, NULL, &text, &err), -EBADMSG);
         assert_string_equal(err.text, bad[i].error);
         assert_string_equal(text, "untouched");
     }
@@ -138,7 +143,7 @@ static void nesting_has_an_end(void **state)
     for (size_t i = 0; i < 600; i++)
         memcpy(text + 5 * i, "${X:-", 6);
     const char *result;
-    assert_int_equal(interpolate_text(arena, text, &options, NULL, NULL, &result, &err), -EBADMSG);
+    assert_int_equal(interpolate_text(arena, text, &source, NULL, NULL, &result, &err), -EBADMSG);
     assert_string_equal(err.text, "variables nested deeper than 16");
     compose_arena_free(arena);
 }
@@ -151,10 +156,11 @@ static void a_text_does_not_grow_without_end(void **state)
     memcpy(long_value, "L=", 2);
     const char *const list[] = {long_value, NULL};
     const struct compose_options long_options = {.given = list};
+    const struct interpolate_source long_source = {.options = &long_options};
     struct compose_arena *arena = compose_arena_new();
     struct mst_error err = MST_ERROR_INIT;
     const char *result;
-    assert_int_equal(interpolate_text(arena, "$L$L$L$L$L$L$L$L$L$L$L$L$L$L$L$L$L", &long_options, NULL, NULL,
+    assert_int_equal(interpolate_text(arena, "$L$L$L$L$L$L$L$L$L$L$L$L$L$L$L$L$L", &long_source, NULL, NULL,
                                       &result, &err),
                      -EBADMSG);
     assert_string_equal(err.text, "grows past 1048576 bytes with its variables");
@@ -164,10 +170,11 @@ static void a_text_does_not_grow_without_end(void **state)
 static void a_name_is_found_only_whole(void **state)
 {
     (void)state;
-    assert_null(interpolate_lookup(&options, "BO", 2));
-    assert_null(interpolate_lookup(&options, "BOTHER", 6));
-    assert_string_equal(interpolate_lookup(&options, "BOTHER", 4), "given");
-    assert_null(interpolate_lookup(&(struct compose_options){0}, "A", 1));
+    static const struct compose_options nothing = {0};
+    assert_null(interpolate_lookup(&source, "BO", 2));
+    assert_null(interpolate_lookup(&source, "BOTHER", 6));
+    assert_string_equal(interpolate_lookup(&source, "BOTHER", 4), "given");
+    assert_null(interpolate_lookup(&(struct interpolate_source){.options = &nothing}, "A", 1));
 }
 
 int main(void)

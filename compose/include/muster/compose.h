@@ -325,6 +325,8 @@ struct compose_project {
     /* What was read but cannot take effect, one line each with place and path, in the order they were met:
      * "stack.yml:9:5: services.web.build: ignored: a stack does not build images". */
     struct compose_strings warnings;
+    /* The env files whose variables were taken: docker reads none, so that a program says which. */
+    struct compose_strings env_files;
     struct compose_arena *arena; /* all of the above */
 };
 
@@ -339,6 +341,11 @@ struct compose_options {
     const char *const *given;       /* -e NAME=VALUE */
     const char *const *environment; /* environ */
     const char *const *fallback;    /* defaults of the caller's */
+    /* --env-file: files of NAME=VALUE lines (docs/stack-files.md), the later over the earlier. Their
+     * variables come behind `environment`. None: the file .env in the first stack file's folder, if there is
+     * one. */
+    const char *const *env_files;
+    size_t env_file_count;
     bool *given_used; /* one for each of `given`, set once a file asks for it; NULL: not wanted. Borrowed. */
     bool strict;      /* warnings are errors: the first one is returned */
 };
