@@ -121,6 +121,7 @@ static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchan
             .part_count = trainer->gradient_count,
             .shards = exchange->ops->keeps_parts ? trainer->config.shards : trainer->world,
             .count = trainer->count + TRAINER_TAIL_FLOATS,
+            .rounded = trainer->count,
             .landed = trainer_landed,
             .context = trainer,
         };

@@ -11,10 +11,12 @@
  * (shard, segment); of those that an owner has not added yet, the smallest by this order is always the next
  * that its holder sends there, and never has to be held. Sums, which may stand between them in the stream,
  * are taken at any time: by then the owner has this worker's parts, so that their memory is free for the sum.
- */
+ *
+ * A wire that rounds does so twice: to each part, an owner's own ones included, so that the sum does not
+ * depend on who has which shard; and to the sum. */
 #include "arena.h"
-#include "exchange.h"
 #include "kernels.h"
+#include "wire.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -151,8 +153,11 @@ static void add_up(struct direct *direct, size_t index)
         const uint32_t rank = direct->added[index] % direct->base.world;
         add_part(direct, index, &segment, part);
         let_go(direct, rank);
-        if (direct->added[index] == shards)
-            exchange_landed(&direct->base, segment.offset, segment.count);
+        if (direct->added[index] < shards)
+            continue;
+        exchange_wire_round(&direct->base, segment.offset, segment.count,
+                            direct->base.sum.parts[0] + segment.offset);
+        exchange_landed(&direct->base, segment.offset, segment.count);
     }
 }
 
@@ -162,12 +167,14 @@ static void add_alone(struct direct *direct, size_t part, size_t offset, size_t 
 {
     const struct trainer_sum *sum = &direct->base.sum;
 
+    exchange_wire_round(&direct->base, offset, count, sum->parts[part] + offset);
     if (part == 0)
         kernel_add_to_zero(count, sum->parts[part] + offset, direct->sums + offset);
     else
         kernel_add(count, sum->parts[part] + offset, direct->sums + offset);
     if (part + 1 == sum->part_count) {
         memcpy(sum->parts[0] + offset, direct->sums + offset, count * sizeof *direct->sums);
+        exchange_wire_round(&direct->base, offset, count, sum->parts[0] + offset);
         exchange_landed(&direct->base, offset, count);
     }
 }
@@ -192,8 +199,11 @@ static void ready(struct trainer_exchange *exchange, size_t part, size_t offset,
         size_t *pending = pending_of(direct, part, number);
         assert(end > first && *pending >= end - first);
         *pending -= end - first;
-        if (*pending == 0 && number % exchange->world == exchange->rank)
-            add_up(direct, number / exchange->world);
+        if (*pending > 0 || number % exchange->world != exchange->rank)
+            continue;
+        exchange_wire_round(exchange, segment.offset, segment.count,
+                            exchange->sum.parts[part] + segment.offset);
+        add_up(direct, number / exchange->world);
     }
 }
 
@@ -224,7 +234,7 @@ static void fill_frame(const struct direct *direct, uint32_t sender, bool is_sum
 
     ret_frame->phase = (uint16_t)(is_sum ? EXCHANGE_PHASE_SUM : sender + part * world);
     ret_frame->segment = (uint16_t)(segment->number / world);
-    ret_frame->bytes = (uint32_t)(segment->count * sizeof(float));
+    exchange_wire_measure(&direct->base, segment->offset, segment->count, ret_frame);
 }
 
 static bool next(struct trainer_exchange *exchange, struct exchange_link *link,
@@ -438,7 +448,8 @@ int trainer_direct_new(const struct trainer_direct_options *options, struct trai
     const struct exchange_settings settings = {.cancel_fd = options->cancel_fd,
                                                .timeout_ms = options->timeout_ms,
                                                .view = options->view,
-                                               .job_key = options->job_key};
+                                               .job_key = options->job_key,
+                                               .wire = options->wire};
     struct direct *direct = calloc(1, sizeof *direct);
 
     if (!direct)

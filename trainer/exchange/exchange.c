@@ -5,6 +5,7 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "spread.h"
+#include "wire.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -41,7 +42,10 @@ int exchange_init(struct trainer_exchange *exchange, const struct trainer_exchan
     }
     for (size_t i = 0; i < link_count; i++)
         exchange->links[i].fd = -1;
-    return 0;
+    const int r = exchange_wire_init(exchange, err);
+    if (r < 0)
+        exchange_release(exchange, false);
+    return r;
 }
 
 void exchange_set_link(struct trainer_exchange *exchange, size_t link, int fd, uint32_t peer)
@@ -57,6 +61,7 @@ void exchange_release(struct trainer_exchange *exchange, bool close_sockets)
     for (size_t i = 0; close_sockets && i < exchange->link_count; i++)
         mst_closep(&exchange->links[i].fd);
     free(exchange->links);
+    free(exchange->packed);
     free(exchange->fds);
     free(exchange->spread.to);
     free(exchange->spread.from);
@@ -81,6 +86,11 @@ static bool is_done(const struct trainer_exchange *exchange)
     return i == exchange->link_count;
 }
 
+static size_t number_of(const struct trainer_exchange *exchange, const struct exchange_link *link)
+{
+    return (size_t)(link - exchange->links);
+}
+
 static struct exchange_frame own_frame(const struct trainer_exchange *exchange)
 {
     return (struct exchange_frame){
@@ -100,7 +110,8 @@ static int send_some(struct trainer_exchange *exchange, struct exchange_link *li
         const void *payload;
         if (!traffic->owes(exchange, link) || !traffic->next(exchange, link, &frame, &payload))
             return 0;
-        exchange_link_load(link, &frame, payload);
+        exchange_link_load(link, &frame,
+                           exchange_wire_pack(exchange, number_of(exchange, link), &frame, payload));
     }
     if (!link->writable)
         return 0;
@@ -114,9 +125,11 @@ static int check_frame(struct trainer_exchange *exchange, struct exchange_link *
 {
     struct exchange_frame expected = own_frame(exchange);
 
-    int r = exchange->traffic->expect(exchange, link, &expected, &link->in.payload, err);
+    int r = exchange->traffic->expect(exchange, link, &expected, &link->in.floats, err);
     if (r >= 0)
         r = exchange_frame_match(&link->in.frame, &expected, err);
+    link->in.frame.rounded = expected.rounded;
+    link->in.payload = exchange_wire_landing(exchange, number_of(exchange, link), &expected, link->in.floats);
     return r < 0 ? mst_error_wrap(err, r, "rank %" PRIu32, link->peer) : 0;
 }
 
@@ -137,8 +150,10 @@ static int receive_some(struct trainer_exchange *exchange, struct exchange_link 
         const int checked = check_frame(exchange, link, err);
         return checked < 0 ? checked : 1;
     }
-    if (r == EXCHANGE_LINK_WHOLE)
+    if (r == EXCHANGE_LINK_WHOLE) {
+        exchange_wire_unpack(exchange, number_of(exchange, link), &link->in.frame, link->in.floats);
         exchange->traffic->received(exchange, link);
+    }
     return r < 0 ? r : r != EXCHANGE_LINK_BLOCKED;
 }
 
@@ -294,7 +309,7 @@ static void start(struct trainer_exchange *exchange, const struct exchange_traff
 
 int exchange_begin(struct trainer_exchange *exchange, const struct trainer_sum *sum, struct mst_error *err)
 {
-    assert(sum->count <= TRAINER_MODEL_MAX_PARAMETERS * (size_t)2);
+    assert(sum->count <= TRAINER_MODEL_MAX_PARAMETERS * (size_t)2 && sum->rounded <= sum->count);
     int r = check_usable(exchange, err);
     if (r < 0)
         return r;

@@ -37,6 +37,9 @@ struct trainer_sum {
     size_t part_count;
     uint32_t shards; /* parts of all workers, which have shards rank, rank + world, ... */
     size_t count;    /* floats in a part */
+    /* Places [0, rounded) may be rounded as the exchange's wire says; the others are exact, as all are that
+     * do not say. */
+    size_t rounded;
     void (*landed)(void *context, size_t offset, size_t count); /* NULL: nobody is interested */
     void *context;
     uint32_t patience_ms; /* of silence besides the time-out: others may still have something to do before */
@@ -79,7 +82,8 @@ struct exchange_traffic {
      * other calls are made only while there is, in that direction. */
     bool (*owes)(const struct trainer_exchange *exchange, const struct exchange_link *link);
     bool (*awaits)(const struct trainer_exchange *exchange, const struct exchange_link *link);
-    /* The frame to be sent now (phase, segment, bytes) and its payload; false: there is none yet. */
+    /* The frame to be sent now (phase, segment, bytes) and its payload; false: there is none yet. Of a sum's,
+     * both are floats, exchange_wire_measure() says how many bytes they become, and the loop packs them. */
     bool (*next)(struct trainer_exchange *exchange, struct exchange_link *link,
                  struct exchange_frame *ret_frame, const void **ret_payload);
     void (*sent)(struct trainer_exchange *exchange, struct exchange_link *link);
@@ -113,6 +117,7 @@ struct exchange_settings {
     int cancel_fd;
     uint32_t timeout_ms, view;
     uint64_t job_key;
+    enum trainer_wire wire;
 };
 
 /* How far the spreading is on one link: segments [next, end) are still to go or to come. */
@@ -134,6 +139,7 @@ struct trainer_exchange {
     struct exchange_settings settings;
     struct exchange_link *links; /* owned, with their sockets; links[0] and links[1] may share one */
     size_t link_count;
+    uint8_t *packed;    /* payloads, see wire.h; owned, NULL with TRAINER_WIRE_F32 */
     struct pollfd *fds; /* link_count + 1 */
     int failure;        /* the negative errno of the first error: it is of no use since */
     const struct exchange_traffic *traffic;

@@ -37,6 +37,7 @@ struct exchange_frame {
     uint64_t job_key, step;
     uint32_t view, bytes;
     uint16_t phase, segment;
+    uint32_t rounded; /* not on the wire, both ends know: floats of the payload that are packed, see wire.h */
 };
 
 void exchange_frame_write(const struct exchange_frame *frame, uint8_t ret_wire[static EXCHANGE_FRAME_BYTES]);

@@ -24,6 +24,7 @@ struct exchange_link {
         uint8_t wire[EXCHANGE_FRAME_BYTES];
         struct exchange_frame frame; /* valid once all of wire is here */
         void *payload;               /* where it goes, see EXCHANGE_LINK_FRAME */
+        void *floats;                /* where it is unpacked to, if it has to be */
         size_t done;
         size_t drop_bytes; /* of an older view's payload, still to be read and thrown away */
     } in;

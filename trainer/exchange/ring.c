@@ -12,9 +12,12 @@
  * worker's own values are final there, and in later phases once it was received in the phase before. Nothing
  * else orders them: segments of the next phase go out while those of this phase still come in.
  *
- * Segments of a chunk are numbered from its end: backward makes the end of the arena final first. */
-#include "exchange.h"
+ * Segments of a chunk are numbered from its end: backward makes the end of the arena final first.
+ *
+ * A wire that rounds does so at each hop of the reduce-scatter; what it does to the whole sum, its owner does
+ * to its own copy, too. */
 #include "kernels.h"
+#include "wire.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -118,12 +121,12 @@ static bool can_send(const struct ring *ring)
            (receive->phase + 1 == send->phase && receive->segment > send->segment);
 }
 
-static void fill_frame(const struct cursor *cursor, const struct segment *segment,
+static void fill_frame(const struct ring *ring, const struct cursor *cursor, const struct segment *segment,
                        struct exchange_frame *ret_frame)
 {
     ret_frame->phase = (uint16_t)cursor->phase;
     ret_frame->segment = (uint16_t)cursor->segment;
-    ret_frame->bytes = (uint32_t)(segment->count * sizeof(float));
+    exchange_wire_measure(&ring->base, segment->offset, segment->count, ret_frame);
 }
 
 static bool next(struct trainer_exchange *exchange, struct exchange_link *link,
@@ -136,7 +139,7 @@ static bool next(struct trainer_exchange *exchange, struct exchange_link *link,
     if (!can_send(ring))
         return false;
     const struct segment segment = segment_of(ring, chunk_sent_in(ring, send->phase), send->segment);
-    fill_frame(send, &segment, ret_frame);
+    fill_frame(ring, send, &segment, ret_frame);
     *ret_payload = ring->values + segment.offset;
     return true;
 }
@@ -168,7 +171,7 @@ static int expect(struct trainer_exchange *exchange, struct exchange_link *link,
 
     (void)link;
     (void)err;
-    fill_frame(&ring->receive, &segment, ret_expected);
+    fill_frame(ring, &ring->receive, &segment, ret_expected);
     *ret_payload = ring->receive.phase < exchange->world - 1 ? ring->arrived : ring->values + segment.offset;
     return 0;
 }
@@ -185,6 +188,8 @@ static void take_segment(struct ring *ring)
             return;
         kernel_add(segment.count, ring->arrived, ring->values + segment.offset);
     }
+    if (ring->receive.phase == world - 2) /* the others will have the rounded sum, and so has this worker */
+        exchange_wire_round(&ring->base, segment.offset, segment.count, ring->values + segment.offset);
     if (ring->receive.phase >= world - 2)
         exchange_landed(&ring->base, segment.offset, segment.count);
     advance(ring, &ring->receive, 1);
@@ -335,7 +340,8 @@ int trainer_ring_new(const struct trainer_ring_options *options, struct trainer_
     const struct exchange_settings settings = {.cancel_fd = options->cancel_fd,
                                                .timeout_ms = options->timeout_ms,
                                                .view = options->view,
-                                               .job_key = options->job_key};
+                                               .job_key = options->job_key,
+                                               .wire = options->wire};
 
     if (world > 1 && (options->fd_prev < 0 || options->fd_next < 0))
         return mst_error_set(err, -EINVAL, "a ring of %" PRIu32 " workers needs two connected sockets",
