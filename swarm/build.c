@@ -6,6 +6,7 @@
 #include "stack.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,6 +143,26 @@ cJSON *build_labels(struct build *build, cJSON *object, const char *key, const s
     }
     build_text(build, labels, STACK_LABEL, stack);
     return labels;
+}
+
+void build_whole_numbers(struct build *build, cJSON *json)
+{
+    cJSON *child;
+
+    if (cJSON_IsNumber(json) && fabs(json->valuedouble) >= 1e15 && fabs(json->valuedouble) < 9.2e18) {
+        char text[24];
+        (void)snprintf(text, sizeof text, "%.0f", json->valuedouble);
+        json->valuestring = cJSON_malloc(strlen(text) + 1);
+        if (!json->valuestring) {
+            build->no_memory = true;
+            return;
+        }
+        memcpy(json->valuestring, text, strlen(text) + 1);
+        json->type = (json->type & ~0xff) | cJSON_Raw;
+    }
+    if (!cJSON_IsArray(json) && !cJSON_IsObject(json))
+        return;
+    cJSON_ArrayForEach(child, json) build_whole_numbers(build, child);
 }
 
 void build_base64(struct build *build, cJSON *object, const char *key, const void *bytes, size_t count)

@@ -29,6 +29,8 @@ cJSON *build_pairs_if(struct build *build, cJSON *object, const char *key, const
 /* As docker labels what belongs to a stack: the pairs and com.docker.stack.namespace. */
 cJSON *build_labels(struct build *build, cJSON *object, const char *key, const struct compose_pairs *pairs,
                     const char *stack);
+/* cJSON writes whole numbers of 1e15 and more as 1e+15, which Go does not read into an int64. */
+void build_whole_numbers(struct build *build, cJSON *json);
 /* Base64 (RFC 4648, section 4), as Go writes byte slices. */
 void build_base64(struct build *build, cJSON *object, const char *key, const void *bytes, size_t count);
 

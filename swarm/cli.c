@@ -119,6 +119,13 @@ int cli_set_prune(void *settings, const char *text, struct mst_error *err)
     return mst_parse_bool(text, &common->prune, err);
 }
 
+int cli_set_dry_run(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    return mst_parse_bool(text, &common->dry_run, err);
+}
+
 int cli_set_resolve(void *settings, const char *text, struct mst_error *err)
 {
     struct cli_common *common = settings;

@@ -26,7 +26,7 @@ struct cli_common {
     size_t file_count;
     const char *given[CLI_VARIABLES_MAX + 1]; /* ended by NULL */
     size_t given_count;
-    bool is_strict, prune;
+    bool is_strict, prune, dry_run;
     enum image_resolve resolve;
     uint64_t timeout_ns;
 };
@@ -62,10 +62,11 @@ struct cli_common {
         .set = cli_set_log_format, .help = "form of messages on stderr"                                      \
     }
 
-#define CLI_FORMAT_OPTION                                                                                    \
+#define CLI_FORMAT_OPTION CLI_FORMAT_OPTION_OF("form of the list")
+#define CLI_FORMAT_OPTION_OF(help_text)                                                                      \
     {                                                                                                        \
         .name = "format", .argument = "table|json", .fallback = "table", .set = cli_set_format,              \
-        .help = "form of the list"                                                                           \
+        .help = help_text                                                                                    \
     }
 
 #define CLI_FILE_OPTIONS                                                                                     \
@@ -99,6 +100,11 @@ struct cli_common {
         .help = help_text                                                                                    \
     }
 
+#define CLI_DRY_RUN_OPTION(help_text)                                                                        \
+    {                                                                                                        \
+        .name = "dry-run", .kind = MST_OPT_FLAG, .set = cli_set_dry_run, .help = help_text                   \
+    }
+
 #define CLI_RESOLVE_OPTION                                                                                   \
     {                                                                                                        \
         .name = "resolve-image", .argument = "always|changed|never", .env = "MUSTER_RESOLVE_IMAGE",          \
@@ -115,6 +121,7 @@ int cli_set_variable(void *settings, const char *text, struct mst_error *err);
 int cli_set_strict(void *settings, const char *text, struct mst_error *err);
 int cli_set_timeout(void *settings, const char *text, struct mst_error *err);
 int cli_set_prune(void *settings, const char *text, struct mst_error *err);
+int cli_set_dry_run(void *settings, const char *text, struct mst_error *err);
 int cli_set_resolve(void *settings, const char *text, struct mst_error *err);
 
 /* How many arguments an option of every verb (CLI_COMMON_OPTIONS) takes up: 0 when it is none. */
@@ -154,12 +161,14 @@ void cli_project_release(struct cli_project *work);
 /* The verbs: arguments from the verb on, exit status back. */
 int verb_config(int argc, char **argv);
 int verb_deploy(int argc, char **argv);
+int verb_inspect(int argc, char **argv);
 int verb_logs(int argc, char **argv);
 int verb_ls(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_ps(int argc, char **argv);
 int verb_rm(int argc, char **argv);
 int verb_run(int argc, char **argv);
+int verb_scale(int argc, char **argv);
 int verb_services(int argc, char **argv);
 int verb_wait(int argc, char **argv);
 

@@ -250,6 +250,25 @@ int converge_look(struct session *session, const struct converge_options *option
     return r < 0 ? r : converge_judge(services, tasks, options->nodes, options->since_s, ret_view, err);
 }
 
+int converge_newest_task_s(struct session *session, const char *stack, double *ret_since_s,
+                           struct mst_error *err)
+{
+    mst_cleanup(mst_json_deletep) cJSON *tasks = NULL;
+    const cJSON *task;
+    const int r = live_list(session->engine, ENGINE_TASK, stack, &tasks, err);
+
+    if (r < 0)
+        return r;
+    *ret_since_s = 0;
+    cJSON_ArrayForEach(task, tasks)
+    {
+        const double made_s = taskstate_time_s(mst_json_string_or(task, "CreatedAt", ""));
+        if (made_s >= *ret_since_s)
+            *ret_since_s = made_s + 1e-6;
+    }
+    return 0;
+}
+
 /* The table on a terminal; elsewhere one line for each change of state. */
 static void show(struct session *session, const struct converge_view *view, struct converge_view *shown)
 {

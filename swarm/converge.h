@@ -49,6 +49,11 @@ int converge_look(struct session *session, const struct converge_options *option
 /* The reason of a service that never will settle, as an error; 0 when there is none so far. */
 int converge_verdict(const struct converge_view *view, struct mst_error *err);
 
+/* When the stack's newest task was made, by the manager's clock and a moment later: what failed earlier is
+ * not the doing of what is written now. 0: it has none. */
+int converge_newest_task_s(struct session *session, const char *stack, double *ret_since_s,
+                           struct mst_error *err);
+
 int converge_wait(struct session *session, const struct converge_options *options, struct mst_error *err);
 
 #endif

@@ -18,6 +18,10 @@ int deploy_apply(struct session *session, const struct compose_project *project,
                  const struct deploy_options *options, struct plan *ret_plan, double *ret_since_s,
                  struct mst_error *err);
 
+/* What deploy_stack() would do, on stdout. Nothing is written. */
+int deploy_show(struct session *session, const struct compose_project *project,
+                const struct deploy_options *options, enum output_format format, struct mst_error *err);
+
 /* All of it. *ret_has_changed (may be NULL): there was something to write. */
 int deploy_stack(struct session *session, const struct compose_project *project,
                  const struct deploy_options *options, bool *ret_has_changed, struct mst_error *err);

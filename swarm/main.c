@@ -22,6 +22,8 @@ static const struct {
     {"services", verb_services, "list a stack's services"},
     {"ps", verb_ps, "list a stack's tasks"},
     {"logs", verb_logs, "print or follow a stack's logs"},
+    {"inspect", verb_inspect, "show all that a stack consists of"},
+    {"scale", verb_scale, "change the replicas of services and wait until it is so"},
     {"rm", verb_rm, "remove stacks"},
 };
 

@@ -6,6 +6,7 @@
 #include "image.h"
 #include "live.h"
 #include "nodes.h"
+#include "output.h"
 #include "session.h"
 #include "spec.h"
 
@@ -43,6 +44,8 @@ int plan_make(struct session *session, const struct compose_project *project,
               const struct plan_options *options, struct plan *ret_plan, struct mst_error *err);
 void plan_release(struct plan *plan);
 bool plan_has_changes(const struct plan *plan);
+/* The table or its JSON on stdout. */
+int plan_print(const struct plan *plan, enum output_format format, struct mst_error *err);
 const char *plan_action_text(enum plan_action action);
 /* A service's body with what is known now. `live` is the service as it lives, NULL for a new one. */
 int plan_service_body(const struct plan *plan, size_t index, const cJSON *live, cJSON **ret_body,

@@ -26,6 +26,8 @@ static const struct mst_option table[] = {
      .help = "do not wait until the services run"},
     CLI_PRUNE_OPTION("afterwards remove what the stack has and the file does not"),
     CLI_RESOLVE_OPTION,
+    CLI_DRY_RUN_OPTION("print what would change, as plan does, and write nothing"),
+    CLI_FORMAT_OPTION_OF("form of the list of --dry-run"),
     CLI_TIMEOUT_OPTION("5m", "give up when the services do not run by then"),
     CLI_COMMON_OPTIONS,
 };
@@ -75,6 +77,10 @@ int verb_deploy(int argc, char **argv)
         .deadline_ns = cli_deadline_ns(&settings.common),
         .settle_ms = SETTLE_MS,
     };
+    if (settings.common.dry_run) {
+        r = deploy_show(&work.session, work.project, &deploy, settings.common.format, &err);
+        return cli_project_end(&work, r, &err);
+    }
     r = deploy_stack(&work.session, work.project, &deploy, &has_changed, &err);
     if (r == -ECANCELED)
         say_what_stands(&work.session, argv[first]);

@@ -4,8 +4,6 @@
 #include "muster/cleanup.h"
 #include "plan.h"
 
-#include <string.h>
-
 static const struct mst_option table[] = {
     CLI_FILE_OPTIONS,   CLI_PRUNE_OPTION("show what deploy --prune would remove"),
     CLI_RESOLVE_OPTION, CLI_FORMAT_OPTION,
@@ -21,28 +19,6 @@ static const struct mst_options options = {
     .table = table,
     .count = MST_ARRAY_COUNT(table),
 };
-
-static int print_plan(const struct plan *plan, enum output_format format, struct mst_error *err)
-{
-    static const struct output_column columns[] = {
-        {"action", "ACTION"}, {"kind", "KIND"}, {"name", "NAME"}, {"change", "CHANGE"}};
-    mst_cleanup(output_release) struct output output;
-    int r = output_init(&output, format, columns, MST_ARRAY_COUNT(columns), err);
-
-    for (size_t i = 0; i < plan->count && r >= 0; i++) {
-        const struct plan_step *step = &plan->steps[i];
-        const char *change = step->changes ? step->changes : "";
-        do { /* a row for each field that changes */
-            const size_t bytes = strcspn(change, "\n");
-            output_text(&output, "%s", plan_action_text(step->action));
-            output_text(&output, "%s", engine_kind_text(step->kind));
-            output_text(&output, "%s", step->name);
-            output_text(&output, "%.*s", (int)bytes, change);
-            change += bytes + (change[bytes] == '\n');
-        } while (*change != '\0');
-    }
-    return r < 0 ? r : output_print(&output, err);
-}
 
 int verb_plan(int argc, char **argv)
 {
@@ -61,7 +37,7 @@ int verb_plan(int argc, char **argv)
     r = plan_make(&work.session, work.project,
                   &(struct plan_options){.resolve = common.resolve, .prune = common.prune}, &plan, &err);
     if (r >= 0)
-        r = print_plan(&plan, common.format, &err);
+        r = plan_print(&plan, common.format, &err);
     const bool has_changes = plan_has_changes(&plan);
     status = cli_project_end(&work, r, &err);
     return status == MST_EXIT_DONE && has_changes ? MST_EXIT_CHANGES : status;

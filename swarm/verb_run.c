@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster run */
 #include "cli.h"
+#include "deploy.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/parse.h"
@@ -39,6 +40,7 @@ static const struct mst_option table[] = {
      .set = set_leave,
      .help = "do not remove the stack at the end, nor after Ctrl-C"},
     CLI_RESOLVE_OPTION,
+    CLI_DRY_RUN_OPTION("print what would be made, as plan does, and write nothing"),
     CLI_TIMEOUT_OPTION("24h", "give up when the workers are not done by then"),
     CLI_COMMON_OPTIONS,
 };
@@ -80,6 +82,11 @@ int verb_run(int argc, char **argv)
     status = cli_project_open(&settings.common, argv[first], &work);
     if (status != 0)
         return status;
+    if (settings.common.dry_run) {
+        const struct deploy_options deploy = {.resolve = settings.common.resolve};
+        r = deploy_show(&work.session, work.project, &deploy, OUTPUT_TABLE, &err);
+        return cli_project_end(&work, r, &err);
+    }
     const struct run_options run = {
         .out = settings.out,
         .name = name,

@@ -4,93 +4,12 @@
 #include "fake_engine.h"
 #include "muster/clock.h"
 #include "muster/json.h"
+#include "program.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
-
-#define ARGUMENTS_MAX 16
-
-struct program {
-    pid_t pid;
-    int in_fd; /* ours, of its stdin */
-    int out_fd, err_fd;
-    struct mst_buf out, err;
-    int status; /* as a shell shows it */
-};
-
-/* `arguments` end with NULL; "muster" comes in front. */
-static void start(struct program *program, const struct fake_engine *fake, const char *const *arguments)
-{
-    char *argv[ARGUMENTS_MAX] = {strdup("muster")};
-    int in[2], out[2], err[2];
-
-    for (size_t i = 0; arguments[i]; i++) {
-        assert_true(i + 2 < ARGUMENTS_MAX);
-        argv[i + 1] = strdup(arguments[i]);
-    }
-    assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
-    *program = (struct program){.in_fd = in[1],
-                                .out_fd = out[0],
-                                .err_fd = err[0],
-                                .out = MST_BUF_INIT(1 << 20),
-                                .err = MST_BUF_INIT(1 << 20)};
-    program->pid = fork();
-    assert_true(program->pid >= 0);
-    if (program->pid == 0) {
-        (void)dup2(in[0], STDIN_FILENO);
-        (void)dup2(out[1], STDOUT_FILENO);
-        (void)dup2(err[1], STDERR_FILENO);
-        (void)setenv("MUSTER_HOST", fake_engine_host(fake), 1);
-        (void)execv(MUSTER, argv);
-        _exit(125);
-    }
-    (void)close(in[0]);
-    (void)close(out[1]);
-    (void)close(err[1]);
-    for (size_t i = 0; i < ARGUMENTS_MAX; i++)
-        free(argv[i]);
-}
-
-/* False at the end. */
-static bool take(int fd, struct mst_buf *text)
-{
-    char bytes[4096];
-    const ssize_t got = read(fd, bytes, sizeof bytes);
-
-    assert_true(got >= 0);
-    assert_int_equal(mst_buf_append(text, bytes, (size_t)got), 0);
-    return got > 0;
-}
-
-static void finish(struct program *program)
-{
-    const uint64_t deadline_ns = mst_now_ns() + 20 * MST_NS_PER_S;
-    struct pollfd fds[] = {{program->out_fd, POLLIN, 0}, {program->err_fd, POLLIN, 0}};
-    int status;
-
-    while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-        assert_true(poll(fds, 2, mst_ms_until(deadline_ns, 20000)) > 0);
-        if (fds[0].revents != 0 && !take(fds[0].fd, &program->out))
-            fds[0].fd = -1;
-        if (fds[1].revents != 0 && !take(fds[1].fd, &program->err))
-            fds[1].fd = -1;
-    }
-    assert_int_equal(waitpid(program->pid, &status, 0), program->pid);
-    program->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    for (size_t i = 0; i < 3; i++) {
-        const int fd = (int[]){program->in_fd, program->out_fd, program->err_fd}[i];
-        if (fd >= 0)
-            (void)close(fd);
-    }
-}
-
-static void release(struct program *program)
-{
-    mst_buf_release(&program->out);
-    mst_buf_release(&program->err);
-}
 
 static void options_may_stand_in_front_of_the_verb(void **state)
 {
@@ -120,13 +39,13 @@ static void options_may_stand_in_front_of_the_verb(void **state)
     (void)state;
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
         struct program program;
-        start(&program, fake, cases[i].arguments);
-        finish(&program);
+        program_start(&program, fake, cases[i].arguments);
+        program_finish(&program);
         if (program.status != cases[i].status || !strstr(mst_buf_text(&program.out), cases[i].out) ||
             !strstr(mst_buf_text(&program.err), cases[i].err))
             fail_msg("case %zu: %d, '%s', '%s'", i, program.status, mst_buf_text(&program.out),
                      mst_buf_text(&program.err));
-        release(&program);
+        program_release(&program);
     }
     fake_engine_stop(fake);
 }
@@ -141,15 +60,15 @@ static void a_stack_file_on_a_silent_stdin_is_not_waited_for_after_ctrl_c(void *
     for (size_t i = 0; i < MST_ARRAY_COUNT(signals); i++) {
         const uint64_t deadline_ns = mst_now_ns() + 10 * MST_NS_PER_S;
         struct program program;
-        start(&program, fake, arguments);
+        program_start(&program, fake, arguments);
         /* It asks the engine first, and then waits for the file. */
         while (fake_engine_count(fake, "GET /nodes") <= i)
             assert_true(mst_now_ns() < deadline_ns);
         assert_int_equal(kill(program.pid, signals[i]), 0);
-        finish(&program);
+        program_finish(&program);
         assert_int_equal(program.status, 128 + signals[i]);
         assert_string_equal(mst_buf_text(&program.err), "");
-        release(&program);
+        program_release(&program);
     }
     fake_engine_stop(fake);
 }
@@ -169,17 +88,17 @@ static void a_value_that_no_program_takes_is_found_before_anything_is_made(void 
         const char *const arguments[] = {verbs[i], "-c", "-", "st", NULL};
         struct program program;
         (void)setenv("MUSTER_RUNS", folder->path, 1);
-        start(&program, fake, arguments);
+        program_start(&program, fake, arguments);
         assert_int_equal(mst_write_all(program.in_fd, file, sizeof file - 1), 0);
         (void)close(program.in_fd);
         program.in_fd = -1;
-        finish(&program);
+        program_finish(&program);
         (void)unsetenv("MUSTER_RUNS");
         assert_int_equal(program.status, 2);
         if (!strstr(mst_buf_text(&program.err),
                     "muster: stdin:2:3: services.w1.environment.MUSTER_EPOCHS: 'abc' is not"))
             fail_msg("%s: %s", verbs[i], mst_buf_text(&program.err));
-        release(&program);
+        program_release(&program);
     }
     assert_int_equal(fake_engine_count(fake, "POST "), 0);
     assert_int_equal(test_entries(folder->path), 0);
@@ -196,15 +115,15 @@ static void a_deployment_of_what_stands_says_so(void **state)
     (void)state;
     for (int again = 0; again < 2; again++) {
         struct program program;
-        start(&program, fake, arguments);
+        program_start(&program, fake, arguments);
         assert_int_equal(mst_write_all(program.in_fd, file, sizeof file - 1), 0);
         (void)close(program.in_fd);
         program.in_fd = -1;
-        finish(&program);
+        program_finish(&program);
         if (program.status != 0 || !strstr(mst_buf_text(&program.err), "stack 'st': ") ||
             !!strstr(mst_buf_text(&program.err), "nothing to change") != again)
             fail_msg("%d: %s", program.status, mst_buf_text(&program.err));
-        release(&program);
+        program_release(&program);
     }
     fake_engine_stop(fake);
 }
@@ -259,8 +178,8 @@ static void ps_says_how_far_each_worker_is(void **state)
     fake_engine_frame(&starting, 1, "01", "starts", PROGRESS("5", "3", "41"));
     fake_engine_stream(fake, "/tasks/starts/logs", starting.bytes, starting.count);
     fake_engine_stream(fake, "/tasks/silent/logs", "", 0);
-    start(&program, fake, table);
-    finish(&program);
+    program_start(&program, fake, table);
+    program_finish(&program);
     assert_int_equal(program.status, 0);
     for (size_t i = 0; i < MST_ARRAY_COUNT(rows); i++) {
         const char *line = strstr(mst_buf_text(&program.out), rows[i].id);
@@ -268,9 +187,9 @@ static void ps_says_how_far_each_worker_is(void **state)
         if (!columns || memchr(line, '\n', (size_t)(columns - line)))
             fail_msg("%s: no '%s' in\n%s", rows[i].id, rows[i].columns, mst_buf_text(&program.out));
     }
-    release(&program);
-    start(&program, fake, json);
-    finish(&program);
+    program_release(&program);
+    program_start(&program, fake, json);
+    program_finish(&program);
     mst_cleanup(mst_json_deletep) cJSON *list = cJSON_Parse(mst_buf_text(&program.out));
     const cJSON *first = cJSON_GetArrayItem(list, 0), *third = cJSON_GetArrayItem(list, 2);
     assert_string_equal(mst_json_string_or(first, "worker", ""), "training");
@@ -278,7 +197,7 @@ static void ps_says_how_far_each_worker_is(void **state)
     assert_int_equal(mst_json_u64_or(first, "rank", 0), 1);
     assert_string_equal(mst_json_string_or(first, "step", ""), "3/41");
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(third, "view")));
-    release(&program);
+    program_release(&program);
     fake_engine_stop(fake);
 }
 
@@ -294,12 +213,12 @@ static void ps_shows_tasks_although_logs_cannot_be_read(void **state)
                     "{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_w\",\"Labels\":{\"muster.role\":\"worker\","
                     "\"com.docker.stack.namespace\":\"st\"}}}");
     fake_engine_add(fake, "tasks", PS_TASK("a", "1", "running"));
-    start(&program, fake, arguments);
-    finish(&program);
+    program_start(&program, fake, arguments);
+    program_finish(&program);
     assert_int_equal(program.status, 0);
     assert_non_null(strstr(mst_buf_text(&program.out), "st_w.1"));
     assert_non_null(strstr(mst_buf_text(&program.err), "warning: states of workers may be missing: GET "));
-    release(&program);
+    program_release(&program);
     fake_engine_stop(fake);
 }
 
@@ -329,25 +248,25 @@ static void logs_come_in_order_of_time_and_without_samples(void **state)
     fake_engine_frame(&b, 1, "04", "t1", "four\n");
     fake_engine_stream(fake, "/services/a/logs", a.bytes, a.count);
     fake_engine_stream(fake, "/services/b/logs", b.bytes, b.count);
-    start(&program, fake, plain);
-    finish(&program);
+    program_start(&program, fake, plain);
+    program_finish(&program);
     assert_int_equal(program.status, 0);
     assert_string_equal(mst_buf_text(&program.out),
                         "st_a.1@fake1 | one\nst_a.2@fake1 | two\nst_a.1@fake1 | three\n"
                         "st_a.1@fake1 | three again\nst_b.1@fake1 | four\n");
-    release(&program);
-    start(&program, fake, all);
-    finish(&program);
+    program_release(&program);
+    program_start(&program, fake, all);
+    program_finish(&program);
     assert_string_equal(mst_buf_text(&program.out),
                         "one\ntwo\nthree\nthree again\nfour\n{\"event\":\"sample\",\"t\":1}\n");
-    release(&program);
-    start(&program, fake, plain);
+    program_release(&program);
+    program_start(&program, fake, plain);
     (void)close(program.out_fd);
     program.out_fd = -1;
-    finish(&program);
+    program_finish(&program);
     assert_int_equal(program.status, 0);
     assert_string_equal(mst_buf_text(&program.err), "");
-    release(&program);
+    program_release(&program);
     fake_engine_stop(fake);
 }
 
@@ -368,18 +287,18 @@ static void followed_logs_are_put_in_order_as_they_come(void **state)
     fake_engine_frame(&log, 1, "03", "t1", "three\n");
     fake_engine_frame(&log, 1, "02", "t2", "two\n");
     fake_engine_stream(fake, "/services/a/logs", log.bytes, log.count);
-    start(&program, fake, arguments);
+    program_start(&program, fake, arguments);
     while (program.out.count < sizeof expected - 1) {
         struct pollfd waiting = {program.out_fd, POLLIN, 0};
         assert_int_equal(poll(&waiting, 1, mst_ms_until(deadline_ns, 20000)), 1);
-        assert_true(take(program.out_fd, &program.out));
+        assert_true(program_take(program.out_fd, &program.out));
     }
     assert_string_equal(mst_buf_text(&program.out), expected);
     assert_int_equal(kill(program.pid, SIGINT), 0);
-    finish(&program);
+    program_finish(&program);
     assert_int_equal(program.status, 130);
     assert_string_equal(mst_buf_text(&program.out), expected);
-    release(&program);
+    program_release(&program);
     fake_engine_stop(fake);
 }
 
@@ -398,13 +317,13 @@ static void a_reader_that_left_is_no_failure(void **state)
                        i, i);
         fake_engine_add(fake, "services", service);
     }
-    start(&program, fake, arguments);
+    program_start(&program, fake, arguments);
     (void)close(program.out_fd);
     program.out_fd = -1;
-    finish(&program);
+    program_finish(&program);
     assert_string_equal(mst_buf_text(&program.err), "");
     assert_int_equal(program.status, 0);
-    release(&program);
+    program_release(&program);
     fake_engine_stop(fake);
 }
 
@@ -425,11 +344,11 @@ static void what_others_wrote_reaches_no_terminal(void **state)
     struct program program;
 
     (void)state;
-    start(&program, fake, arguments);
-    finish(&program);
+    program_start(&program, fake, arguments);
+    program_finish(&program);
     assert_int_equal(program.status, 3);
     assert_non_null(strstr(mst_buf_text(&program.err), "500 Internal Server Error: a 2J b\n"));
-    release(&program);
+    program_release(&program);
     fake_engine_stop(fake);
 }
 
