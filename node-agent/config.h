@@ -62,6 +62,7 @@ struct agent_config {
     double lr, momentum;
     uint64_t seed;
     bool ring; /* how gradients are exchanged; else direct */
+    bool bf16; /* on the wire; else f32 */
 
     /* where to put it */
     const char *out;

@@ -35,6 +35,7 @@ CONFIG_SETTER(checkpoint_steps);
 CONFIG_SETTER(run);
 CONFIG_SETTER(workers);
 CONFIG_SETTER(exchange);
+CONFIG_SETTER(wire);
 CONFIG_SETTER(port);
 CONFIG_SETTER(subnet);
 CONFIG_SETTER(wait);

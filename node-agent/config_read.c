@@ -85,6 +85,15 @@ int config_set_exchange(void *settings, const char *text, struct mst_error *err)
     return 0;
 }
 
+int config_set_wire(void *settings, const char *text, struct mst_error *err)
+{
+    struct agent_config *config = settings;
+    config->bf16 = strcmp(text, "bf16") == 0;
+    if (!config->bf16 && strcmp(text, "f32") != 0)
+        return mst_error_set(err, -EINVAL, "'%.64s' is neither f32 nor bf16", text);
+    return 0;
+}
+
 int config_set_port(void *settings, const char *text, struct mst_error *err)
 {
     uint32_t port;

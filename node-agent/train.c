@@ -97,7 +97,7 @@ static int make_key(const struct train *train, uint8_t ret_key[static MST_SHA256
 {
     uint8_t pieces[MST_SHA256_BYTES + 1];
     const int r = trainer_config_digest(&train->config, pieces, err);
-    pieces[MST_SHA256_BYTES] = train->site.config->ring;
+    pieces[MST_SHA256_BYTES] = (uint8_t)(train->site.config->ring | train->site.config->bf16 << 7);
     return r < 0 ? r : mst_sha256(pieces, sizeof pieces, ret_key, err);
 }
 

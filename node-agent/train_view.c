@@ -22,6 +22,7 @@ static int enter_ring(struct train *train, struct job_view *view, struct mst_err
         .timeout_ms = EXCHANGE_TIMEOUT_MS,
         .view = (uint32_t)view->view,
         .job_key = view->key,
+        .wire = train->site.config->bf16 ? TRAINER_WIRE_BF16 : TRAINER_WIRE_F32,
     };
     const int r = trainer_ring_new(&options, &train->exchange, err);
     if (r == 0)
@@ -40,6 +41,7 @@ static int enter_direct(struct train *train, struct job_view *view, struct mst_e
         .timeout_ms = EXCHANGE_TIMEOUT_MS,
         .view = (uint32_t)view->view,
         .job_key = view->key,
+        .wire = train->site.config->bf16 ? TRAINER_WIRE_BF16 : TRAINER_WIRE_F32,
     };
     const int r = trainer_direct_new(&options, &train->exchange, err);
     for (uint32_t rank = 0; r == 0 && rank < view->world; rank++)

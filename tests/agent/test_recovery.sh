@@ -9,6 +9,7 @@
 signal=${1:?a signal}
 exchange=${2:?direct or ring}
 victim=${3:?1 to 3}
+export MUSTER_WIRE=${4:-f32}
 namespaces 4
 make_key
 train_options 3
