@@ -9,6 +9,9 @@
 
 enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP };
 
+/* What the value does to the one that an earlier file has: override.h. */
+enum node_merge { NODE_ONTO, NODE_RESET, NODE_OVERRIDE };
+
 struct node;
 
 struct node_entry {
@@ -19,6 +22,7 @@ struct node_entry {
 
 struct node {
     enum node_kind kind;
+    enum node_merge merge;
     struct compose_place place;
     /* Scalars. `scalar` says what the text means; quoted ones are always texts. */
     const char *text;

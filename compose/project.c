@@ -3,6 +3,7 @@
 #include "finish.h"
 #include "interpolate.h"
 #include "muster/file.h"
+#include "override.h"
 #include "reader.h"
 #include "show.h"
 
@@ -98,22 +99,28 @@ static const struct schema_field top_fields[] = {
 };
 
 /* `file` is kept. */
-static int apply_text(struct schema_load *load, const char *text, size_t text_bytes, const char *file)
+static int parse_text(struct schema_load *load, const char *text, size_t text_bytes, const char *file,
+                      struct node **ret_root)
 {
-    struct node *root;
     bool more;
-    int r = reader_parse(load->arena, text, text_bytes, file, &root, &more, load->err);
+    int r = reader_parse(load->arena, text, text_bytes, file, ret_root, &more, load->err);
     if (r < 0)
         return r;
     const struct compose_place top = {file, 1, 1};
     if (more)
         r = schema_warn(load, &top, "only the first document of the file is read");
-    if (r == 0)
-        r = schema_expect(load, root, NODE_MAP);
-    if (r == 0)
-        r = interpolate_tree(load, root);
-    if (r == 0)
-        r = schema_map(load, root, top_fields, MST_ARRAY_COUNT(top_fields), true, load->project);
+    return r < 0 ? r : schema_expect(load, *ret_root, NODE_MAP);
+}
+
+/* The files' trees, one onto the other. */
+static int apply_trees(struct schema_load *load, struct node **roots, size_t count)
+{
+    int r = override_apply(load, roots, count);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        r = interpolate_tree(load, roots[i]);
+        if (r == 0)
+            r = schema_map(load, roots[i], top_fields, MST_ARRAY_COUNT(top_fields), true, load->project);
+    }
     return r;
 }
 
@@ -134,7 +141,7 @@ static int read_stdin(struct mst_buf *content, struct mst_error *err)
     }
 }
 
-static int apply_file(struct schema_load *load, const char *path)
+static int parse_file(struct schema_load *load, const char *path, struct node **ret_root)
 {
     mst_cleanup(mst_buf_release) struct mst_buf content = MST_BUF_INIT(COMPOSE_FILE_MAX_BYTES);
     const bool is_stdin = strcmp(path, "-") == 0;
@@ -144,7 +151,7 @@ static int apply_file(struct schema_load *load, const char *path)
     const char *file = compose_arena_text(load->arena, is_stdin ? "stdin" : path);
     if (!file)
         return schema_fail_memory(load);
-    return apply_text(load, mst_buf_text(&content), content.count, file);
+    return parse_text(load, mst_buf_text(&content), content.count, file, ret_root);
 }
 
 /* --- a project --- */
@@ -206,6 +213,7 @@ int compose_project_load(const struct compose_options *options, struct compose_p
                          struct mst_error *err)
 {
     struct schema_load load = {.err = err};
+    struct node *roots[PROJECT_FILES_MAX];
     if (options->file_count == 0)
         return mst_error_set(err, -EINVAL, "no stack file is given");
     if (options->file_count > PROJECT_FILES_MAX)
@@ -216,7 +224,9 @@ int compose_project_load(const struct compose_options *options, struct compose_p
     if (r == 0)
         r = dotenv_read(&load);
     for (size_t i = 0; r == 0 && i < options->file_count; i++)
-        r = apply_file(&load, options->files[i]);
+        r = parse_file(&load, options->files[i], &roots[i]);
+    if (r == 0)
+        r = apply_trees(&load, roots, options->file_count);
     if (r == 0)
         r = finish(&load);
     if (r < 0) {
@@ -232,6 +242,7 @@ int compose_project_parse(const char *text, size_t text_bytes, const char *file,
                           struct mst_error *err)
 {
     struct schema_load load = {.err = err};
+    struct node *root;
     if (text_bytes > COMPOSE_FILE_MAX_BYTES)
         return mst_error_set(err, -EFBIG, "%s: more than %u bytes", file, COMPOSE_FILE_MAX_BYTES);
     int r = project_new(options, &load);
@@ -239,7 +250,9 @@ int compose_project_parse(const char *text, size_t text_bytes, const char *file,
         r = set_folder(&load, folder);
     const char *name = r == 0 ? compose_arena_text(load.arena, file) : NULL;
     if (r == 0)
-        r = name ? apply_text(&load, text, text_bytes, name) : schema_fail_memory(&load);
+        r = name ? parse_text(&load, text, text_bytes, name, &root) : schema_fail_memory(&load);
+    if (r == 0)
+        r = apply_trees(&load, &root, 1);
     if (r == 0)
         r = finish(&load);
     if (r < 0) {

@@ -112,6 +112,16 @@ static int read_alias(struct reader *reader, const yaml_event_t *event, struct n
     return 0;
 }
 
+/* "!reset" and "!override" say nothing of the value. */
+static bool take_merge_tag(struct node *node, const char *tag)
+{
+    if (strcmp(tag, "!reset") == 0)
+        node->merge = NODE_RESET;
+    else if (strcmp(tag, "!override") == 0)
+        node->merge = NODE_OVERRIDE;
+    return node->merge != NODE_ONTO;
+}
+
 /* Tags that Go's reader knows; "!!binary", "!!set" and an application's own are errors, since what they ask
  * for would not be done. */
 static int apply_tag(struct reader *reader, struct node *node, const char *tag, bool is_plain)
@@ -124,8 +134,8 @@ static int apply_tag(struct reader *reader, struct node *node, const char *tag, 
                 {YAML_TAG "bool", SCALAR_BOOL},
                 {YAML_TAG "int", SCALAR_INT},
                 {YAML_TAG "float", SCALAR_FLOAT}};
-    if (!tag || strcmp(tag, "!") == 0) {
-        if (is_plain && !tag)
+    if (!tag || strcmp(tag, "!") == 0 || take_merge_tag(node, tag)) {
+        if (is_plain && (!tag || tag[1]))
             node->scalar = scalar_resolve(node->text);
         return 0;
     }
@@ -222,6 +232,9 @@ static int check_key(const struct reader *reader, const struct node *key)
     if (key->kind != NODE_SCALAR)
         return FAIL(reader, key->place, "a key must be a text, not a %s",
                     key->kind == NODE_LIST ? "list" : "mapping");
+    if (key->merge != NODE_ONTO)
+        return FAIL(reader, key->place, "the tag '!%s' stands before a value, not before a key",
+                    key->merge == NODE_RESET ? "reset" : "override");
     if (key->scalar.kind != SCALAR_TEXT)
         return FAIL(reader, key->place, "the key %s is not a text: put it in quotes", show(key->text, shown));
     return 0;
@@ -282,7 +295,7 @@ static int merge_into(struct reader *reader, struct node *map, const struct node
         }
         return 0;
     }
-    if (source->kind != NODE_MAP)
+    if (source->kind != NODE_MAP || source->merge != NODE_ONTO)
         return FAIL(reader, source->place, "a merge key ('<<') takes a mapping or a list of mappings");
     for (size_t i = 0; i < source->count; i++) {
         int r = container_add(reader, map, &source->entries[i]);
@@ -346,7 +359,8 @@ static int read_container(struct reader *reader, const yaml_event_t *event, unsi
         return fail_memory(reader);
     if (depth >= READER_MAX_DEPTH)
         return FAIL(reader, node->place, "nested deeper than %d levels", READER_MAX_DEPTH);
-    if (tag && strcmp(tag, "!") != 0 && strcmp(tag, is_map ? YAML_MAP_TAG : YAML_SEQ_TAG) != 0) {
+    if (tag && strcmp(tag, "!") != 0 && strcmp(tag, is_map ? YAML_MAP_TAG : YAML_SEQ_TAG) != 0 &&
+        !take_merge_tag(node, tag)) {
         char shown[SHOW_BYTES];
         return FAIL(reader, node->place, "the tag %s is not supported", show(tag, shown));
     }

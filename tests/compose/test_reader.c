@@ -128,8 +128,10 @@ static const struct {
     {"a: &a {}\nb: {<<: *a, <<: *a}\n",
      "f:2:13: a second '<<' in one mapping: give one a list, '<<: [*a, *b]'"},
     {"a: !!binary aGk=\n", "f:1:4: the tag 'tag:yaml.org,2002:binary' is not supported"},
-    {"a: !reset null\n", "f:1:4: the tag '!reset' is not supported"},
-    {"a: !override [x]\n", "f:1:4: the tag '!override' is not supported"},
+    {"a: !resets null\n", "f:1:4: the tag '!resets' is not supported"},
+    {"a: !override/x [x]\n", "f:1:4: the tag '!override/x' is not supported"},
+    {"!reset a: 1\n", "f:1:1: the tag '!reset' stands before a value, not before a key"},
+    {"<<: !override {a: 1}\n", "f:1:5: a merge key ('<<') takes a mapping or a list of mappings"},
     {"a: !!int x\n", "f:1:4: 'x' is not what its tag '!!int' says"},
     {"a: \"x\\0y\"\n", "f:1:4: a text may not hold a NUL character"},
 };
