@@ -61,6 +61,15 @@ static void peer_down(void *context, const struct discovery_identity *peer, cons
         (void)discovery_workers_remove(&agent->known, peer->incarnation);
 }
 
+/* Others hold a view that will take this worker in. */
+static void prepare_job(struct agent *agent)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    const struct job *job = &agent->job;
+    if (agent->state == AGENT_FORMING && job->kind->prepare && job->kind->prepare(job->state, &err) < 0)
+        agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
+}
+
 static int membership_frame(struct agent *agent, const struct discovery_identity *from,
                             enum control_type type, const uint8_t *payload, size_t count,
                             struct mst_error *err)
@@ -72,6 +81,8 @@ static int membership_frame(struct agent *agent, const struct discovery_identity
         return r;
     if (membership.message.leaving)
         agent_note_leaving(agent, from->incarnation);
+    if (type == CONTROL_HOLD)
+        prepare_job(agent);
     memcpy(id.bytes, from->incarnation, sizeof id.bytes);
     return membership_receive(agent->membership, &id, &membership.message, mst_now_ns(), err);
 }

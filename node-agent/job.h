@@ -44,6 +44,9 @@ struct job_file {
 struct job_kind {
     const char *name;
     enum job_data data;
+    /* A view is near: others hold one that will take this worker in. What enter() would make them wait for is
+     * done now. May come more than once, or never. NULL: nothing to do. */
+    int (*prepare)(void *job, struct mst_error *err);
     /* Take the connections, and bring the states of all workers to the most advanced one. */
     int (*enter)(void *job, struct job_view *view, struct mst_error *err);
     uint64_t (*position)(void *job); /* steps that the state is after */
@@ -51,7 +54,8 @@ struct job_kind {
     /* 1: made, and all workers stop here; 0: made. `pause`: this worker wants to stop. After an error the
      * state is after the step before. */
     int (*step)(void *job, bool pause, struct mst_error *err);
-    /* Also called when a view begins at the end of an epoch, so it may come twice for one epoch. */
+    /* Also called when a view begins at the end of an epoch, so it may come twice for one epoch. 1: it was
+     * the last one, whatever was planned; the same in all workers. */
     int (*epoch_end)(void *job, uint32_t epoch, struct mst_error *err);
     int (*save)(void *job, struct mst_error *err);
     int (*finish)(void *job, struct job_result *ret_result, struct mst_error *err);
