@@ -17,8 +17,11 @@ float *trainer_floats_new(size_t count)
 
     if (!floats)
         return NULL;
-    if (unit == HUGE_PAGE_BYTES)
-        (void)madvise(floats, bytes, MADV_HUGEPAGE); /* only a wish */
     memset(floats, 0, bytes);
+    /* Only a wish, and after the zeros: small pages are at hand at once, and the kernel gathers them into
+     * huge ones while the training is under way. Huge ones from the start cost a worker in a virtual machine
+     * whose host takes back what is free ten times as long. */
+    if (unit == HUGE_PAGE_BYTES)
+        (void)madvise(floats, bytes, MADV_HUGEPAGE);
     return floats;
 }
