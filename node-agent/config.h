@@ -23,6 +23,15 @@ struct config_address {
     uint16_t port; /* 0: the agent's own */
 };
 
+/* What workers exchange in a step, and how. */
+enum config_exchange {
+    CONFIG_EXCHANGE_DIRECT,
+    CONFIG_EXCHANGE_RING,
+    CONFIG_EXCHANGE_FACTORS,
+    CONFIG_EXCHANGE_AUTO,
+    CONFIG_EXCHANGES
+};
+
 struct agent_config {
     /* who */
     const char *cluster;
@@ -61,7 +70,7 @@ struct agent_config {
     uint32_t epochs, steps, batch, threads;
     double lr, momentum;
     uint64_t seed;
-    bool ring; /* how gradients are exchanged; else direct */
+    enum config_exchange exchange;
     bool bf16; /* on the wire; else f32 */
 
     /* where to put it */

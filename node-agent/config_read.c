@@ -78,11 +78,19 @@ int config_set_workers(void *settings, const char *text, struct mst_error *err)
 
 int config_set_exchange(void *settings, const char *text, struct mst_error *err)
 {
-    struct agent_config *config = settings;
-    config->ring = strcmp(text, "ring") == 0;
-    if (!config->ring && strcmp(text, "direct") != 0)
-        return mst_error_set(err, -EINVAL, "'%.64s' is neither direct nor ring", text);
-    return 0;
+    static const char *const names[CONFIG_EXCHANGES] = {
+        [CONFIG_EXCHANGE_DIRECT] = "direct",
+        [CONFIG_EXCHANGE_RING] = "ring",
+        [CONFIG_EXCHANGE_FACTORS] = "factors",
+        [CONFIG_EXCHANGE_AUTO] = "auto",
+    };
+    for (int i = 0; i < CONFIG_EXCHANGES; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            ((struct agent_config *)settings)->exchange = (enum config_exchange)i;
+            return 0;
+        }
+    }
+    return mst_error_set(err, -EINVAL, "'%.64s' is none of auto, direct, ring and factors", text);
 }
 
 int config_set_wire(void *settings, const char *text, struct mst_error *err)

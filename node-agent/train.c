@@ -97,7 +97,7 @@ static int make_key(const struct train *train, uint8_t ret_key[static MST_SHA256
 {
     uint8_t pieces[MST_SHA256_BYTES + 1];
     const int r = trainer_config_digest(&train->config, pieces, err);
-    pieces[MST_SHA256_BYTES] = (uint8_t)(train->site.config->ring | train->site.config->bf16 << 7);
+    pieces[MST_SHA256_BYTES] = (uint8_t)(train->site.config->exchange | train->site.config->bf16 << 7);
     return r < 0 ? r : mst_sha256(pieces, sizeof pieces, ret_key, err);
 }
 
@@ -235,13 +235,15 @@ static int train_open(void *context, const struct agent_site *site, struct job *
     train->step_log = (struct mst_buf)MST_BUF_INIT(STEP_LOG_MAX_BYTES);
     int r = open_model_and_data(train, err);
     if (r == 0)
+        r = trainer_check_method(train->model, train_method(site->config), err);
+    if (r == 0)
         r = make_key(train, ret_key, err);
     if (r == 0)
         r = restore(train, ret_key, err);
     if (r < 0)
         return r;
     *ret_job = (struct job){
-        .kind = &train_kinds[site->config->ring ? JOB_DATA_RING : JOB_DATA_MESH],
+        .kind = &train_kinds[site->config->exchange == CONFIG_EXCHANGE_RING ? JOB_DATA_RING : JOB_DATA_MESH],
         .state = train,
         .epochs = train->config.epochs,
         .steps_per_epoch = train->config.steps_per_epoch,

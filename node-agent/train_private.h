@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training job's insides, for its files: train.c drives the trainer, train_view.c enters and leaves
- * views, train_report.c tells how it goes, train_files.c writes and hands on the results. */
+ * views, train_exchange.c connects their workers, train_report.c tells how it goes, train_files.c writes and
+ * hands on the results. */
 #ifndef AGENT_TRAIN_PRIVATE_H
 #define AGENT_TRAIN_PRIVATE_H
 
@@ -52,6 +53,11 @@ uint32_t train_position_epoch(const struct train *train);
 /* train_view.c: the job's calls around a view. */
 int train_enter(void *state, struct job_view *view, struct mst_error *err);
 void train_leave(void *state);
+
+/* train_exchange.c: an exchange over the view's connections, before states are made equal, and the method
+ * that goes with it. */
+int train_connect(struct train *train, struct job_view *view, struct mst_error *err);
+enum trainer_method train_method(const struct agent_config *config);
 
 /* train_report.c: events on stdout, and the step log in memory. */
 void train_report_restored(struct train *train, const struct trainer_checkpoint *checkpoint);

@@ -1,53 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entering and leaving a view: the exchange over its connections, and states made equal. */
+/* Entering and leaving a view: the exchange, and states made equal. */
 #include "muster/clock.h"
 #include "muster/log.h"
 #include "train_private.h"
-
-#define EXCHANGE_TIMEOUT_MS                                                                                  \
-    10000 /* a peer that is gone is told by the mesh long before; this is the last resort */
-
-static int enter_ring(struct train *train, struct job_view *view, struct mst_error *err)
-{
-    const uint32_t next = (view->rank + 1) % view->world;
-    const uint32_t previous = (view->rank + view->world - 1) % view->world;
-    if (view->world == 1)
-        return 0;
-    const struct trainer_ring_options options = {
-        .fd_prev = view->fds_in[previous],
-        .fd_next = view->fds_out[next],
-        .cancel_fd = view->cancel_fd,
-        .rank = view->rank,
-        .world = view->world,
-        .timeout_ms = EXCHANGE_TIMEOUT_MS,
-        .view = (uint32_t)view->view,
-        .job_key = view->key,
-        .wire = train->site.config->bf16 ? TRAINER_WIRE_BF16 : TRAINER_WIRE_F32,
-    };
-    const int r = trainer_ring_new(&options, &train->exchange, err);
-    if (r == 0)
-        view->fds_in[previous] = view->fds_out[next] = -1;
-    return r;
-}
-
-static int enter_direct(struct train *train, struct job_view *view, struct mst_error *err)
-{
-    const struct trainer_direct_options options = {
-        .fds = view->fds_out,
-        .cancel_fd = view->cancel_fd,
-        .rank = view->rank,
-        .world = view->world,
-        .shards = train->config.shards,
-        .timeout_ms = EXCHANGE_TIMEOUT_MS,
-        .view = (uint32_t)view->view,
-        .job_key = view->key,
-        .wire = train->site.config->bf16 ? TRAINER_WIRE_BF16 : TRAINER_WIRE_F32,
-    };
-    const int r = trainer_direct_new(&options, &train->exchange, err);
-    for (uint32_t rank = 0; r == 0 && rank < view->world; rank++)
-        view->fds_out[rank] = -1;
-    return r;
-}
 
 /* The others count this worker's state as that of another job: it starts anew, to take theirs. */
 static int forget_state(struct train *train, struct mst_error *err)
@@ -91,7 +46,7 @@ int train_enter(void *state, struct job_view *view, struct mst_error *err)
     if (r == 0 && view->steps[view->rank] != trainer_steps_done(train->trainer))
         r = forget_state(train, err);
     if (r == 0)
-        r = train->site.config->ring ? enter_ring(train, view, err) : enter_direct(train, view, err);
+        r = train_connect(train, view, err);
     if (r == 0)
         r = trainer_set_exchange(train->trainer, train->exchange, err);
     if (r == 0 && view->world > 1)

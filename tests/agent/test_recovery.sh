@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_recovery.sh KILL|STOP|TERM direct|ring I: worker I of three gets the signal while they train. The other two go on;
-# the lost one is started again (or wakes up) and comes back; all three end with the same model, which with the direct
-# exchange is to the bit that of an undisturbed run.
+# test_recovery.sh KILL|STOP|TERM EXCHANGE I: worker I of three gets the signal while they train. The other two go on;
+# the lost one is started again (or wakes up) and comes back; all three end with the same model, which with the exchanges
+# direct and factors is to the bit that of an undisturbed run.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 signal=${1:?a signal}
-exchange=${2:?direct or ring}
+exchange=${2:?what --exchange takes}
 victim=${3:?1 to 3}
 export MUSTER_WIRE=${4:-f32}
 namespaces 4
@@ -37,7 +37,7 @@ if [ "$signal" != STOP ]; then
     cp "$work/w$victim.out" "$work/w$victim-first.out"
     surviving "$victim"
 fi
-if [ "$exchange" = direct ]; then
+if [ "$exchange" = direct ] || [ "$exchange" = factors ]; then
     all_finish 1 2 3
 else
     for i in 1 2 3; do
