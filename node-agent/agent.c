@@ -174,6 +174,14 @@ static void write_hosts(struct agent *agent)
 
 /* ---- time ---- */
 
+static uint64_t heartbeat_pause_ns(const struct agent *agent)
+{
+    const uint64_t pause_ns = agent->known.count * MESH_HEARTBEAT_PER_PEER_NS;
+    if (pause_ns < MESH_HEARTBEAT_NS)
+        return MESH_HEARTBEAT_NS;
+    return pause_ns < MESH_HEARTBEAT_LONGEST_NS ? pause_ns : MESH_HEARTBEAT_LONGEST_NS;
+}
+
 static void send_heartbeat(struct agent *agent)
 {
     const struct control_heartbeat heartbeat = {.view = agent->view, .step = agent_progress(agent).step};
@@ -259,7 +267,7 @@ static void tick_parts(struct agent *agent, uint64_t now_ns)
     mesh_tick(agent->mesh, now_ns);
     write_hosts(agent);
     if (now_ns >= agent->heartbeat_ns) {
-        agent->heartbeat_ns = now_ns + MESH_HEARTBEAT_NS;
+        agent->heartbeat_ns = now_ns + heartbeat_pause_ns(agent);
         send_heartbeat(agent);
     }
 }

@@ -18,7 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MESH_HEARTBEAT_NS (200 * 1000000ULL)
+/* Each worker sends one to each other so often; with many of them less often, so that what all send grows
+ * with their number and not with its square. Four must fit into the silence. */
+#define MESH_HEARTBEAT_NS          (200 * 1000000ULL)
+#define MESH_HEARTBEAT_PER_PEER_NS (8 * 1000000ULL)
+#define MESH_HEARTBEAT_LONGEST_NS  (500 * 1000000ULL)
 #define MESH_SILENCE_NS                                                                                      \
     (2000 * 1000000ULL) /* without a sign of life a peer is lost; CFS quotas stall for 100 ms */
 #define MESH_ALSO_MAX    16

@@ -10,11 +10,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* Whoever starts later sweeps too and says hello by itself, so a repeated sweep only mends lost packets. */
-#define PAUSE_FIRST_NS (250 * MST_NS_PER_MS)
-#define PAUSE_LAST_NS  (2000 * MST_NS_PER_MS)
-#define LOOKUP_NS      (3000 * MST_NS_PER_MS)
-#define NEIGHBOURS_MAX 256 /* of one round */
+/* Whoever starts later sweeps too and says hello by itself, so a repeated sweep only mends lost packets,
+ * those of the one before included. What all send, all get: the more there are, the longer each waits. */
+#define PAUSE_FIRST_NS    (250 * MST_NS_PER_MS)
+#define PAUSE_LAST_NS     (2000 * MST_NS_PER_MS)
+#define PAUSE_PER_HOST_NS (16 * MST_NS_PER_MS)
+#define LOOKUP_NS         (3000 * MST_NS_PER_MS)
+#define NEIGHBOURS_MAX    256 /* of one round */
 
 struct search {
     struct search_options options;
@@ -170,6 +172,7 @@ static int start(struct search *search, uint64_t now_ns, struct mst_error *err)
     const struct discovery_sweep_options options = {
         .choice = search->options.choice,
         .port = search->options.port,
+        .no_resend = true,
         .on_host = host_found,
         .context = search,
     };
@@ -205,7 +208,8 @@ static void finish(struct search *search, uint64_t now_ns)
     discovery_sweep_free(search->last);
     search->last = search->sweep;
     search->sweep = NULL;
-    search->next_ns = now_ns + search->pause_ns;
+    const uint64_t polite_ns = discovery_sweep_result(search->last)->answered * PAUSE_PER_HOST_NS;
+    search->next_ns = now_ns + (search->pause_ns > polite_ns ? search->pause_ns : polite_ns);
     search->pause_ns = 2 * search->pause_ns < PAUSE_LAST_NS ? 2 * search->pause_ns : PAUSE_LAST_NS;
 }
 
