@@ -69,6 +69,8 @@ struct agent_config {
     const char *model, *data;
     uint32_t epochs, steps, batch, threads;
     double lr, momentum;
+    double validation; /* share of the training samples that is kept apart */
+    uint32_t patience; /* epochs without a better validation loss; 0: no end to it */
     uint64_t seed;
     enum config_exchange exchange;
     bool bf16; /* on the wire; else f32 */

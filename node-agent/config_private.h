@@ -41,6 +41,8 @@ CONFIG_SETTER(subnet);
 CONFIG_SETTER(wait);
 CONFIG_SETTER(lr);
 CONFIG_SETTER(momentum);
+CONFIG_SETTER(validation);
+CONFIG_SETTER(patience);
 CONFIG_SETTER(seed);
 CONFIG_SETTER(user);
 CONFIG_SETTER(peers);

@@ -43,6 +43,7 @@ SET_U32(epochs, 1, 100000) /* the history of more would be larger than a history
 SET_U32(steps, 1, 1000000000)
 SET_U32(batch, 1, 65536)
 SET_U32(threads, 0, 256)
+SET_U32(patience, 0, 100000)
 SET_BOOL(insecure)
 SET_BOOL(standalone)
 SET_BOOL(collect)
@@ -136,6 +137,11 @@ int config_set_lr(void *settings, const char *text, struct mst_error *err)
 int config_set_momentum(void *settings, const char *text, struct mst_error *err)
 {
     return mst_parse_double(text, 0, 0.9999, &((struct agent_config *)settings)->momentum, err);
+}
+
+int config_set_validation(void *settings, const char *text, struct mst_error *err)
+{
+    return mst_parse_double(text, 0, 0.99, &((struct agent_config *)settings)->validation, err);
 }
 
 int config_set_seed(void *settings, const char *text, struct mst_error *err)
@@ -248,6 +254,8 @@ int config_read(enum config_verb verb, int argc, char **argv, struct agent_confi
         config.workers = config.workers_max = 1;
     if (!config.run)
         config.run = "";
+    if (r == 0 && config.patience > 0 && config.validation == 0)
+        r = mst_error_set(err, -EINVAL, "option '--patience' needs '--validation'");
     if (r == 0 && config.standalone && config.workers_max > 1)
         r = mst_error_set(err, -EINVAL, "option '--standalone' is for one worker, not for %u",
                           config.workers_max);

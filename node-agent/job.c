@@ -60,6 +60,14 @@ static void note_step(struct run *run, uint64_t step, uint32_t epoch, bool stepp
     pthread_mutex_unlock(&run->progress->lock);
 }
 
+#define RUN_COMPLETE 2 /* beside 1, paused, and 0: there is no other epoch */
+
+static int end_epoch(struct run *run, uint32_t epoch, struct mst_error *err)
+{
+    const int r = run->job->kind->epoch_end(run->job->state, epoch, err);
+    return r == 1 ? RUN_COMPLETE : r;
+}
+
 /* From wherever the state is to the epoch's end. 1: paused before that. */
 static int run_epoch(struct run *run, uint64_t step, uint32_t epoch, struct mst_error *err)
 {
@@ -74,7 +82,7 @@ static int run_epoch(struct run *run, uint64_t step, uint32_t epoch, struct mst_
         if (r >= 0)
             note_step(run, ++step, epoch, true);
     }
-    return r != 0 ? r : job->kind->epoch_end(job->state, epoch, err);
+    return r != 0 ? r : end_epoch(run, epoch, err);
 }
 
 static int run_epochs(struct run *run, struct mst_error *err)
@@ -86,10 +94,10 @@ static int run_epochs(struct run *run, struct mst_error *err)
     note_step(run, step, epoch <= job->epochs ? epoch : job->epochs, false);
     /* A view may begin where an epoch ends: who has closed it before does so again with the others. */
     if (step > 0 && step % job->steps_per_epoch == 0)
-        r = job->kind->epoch_end(job->state, epoch - 1, err);
+        r = end_epoch(run, epoch - 1, err);
     for (; r == 0 && epoch <= job->epochs; epoch++)
         r = run_epoch(run, job->kind->position(job->state), epoch, err);
-    return r;
+    return r == RUN_COMPLETE ? 0 : r;
 }
 
 static int run_in_view(struct run *run, struct job_result *ret_result, struct mst_error *err)

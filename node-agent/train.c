@@ -3,8 +3,10 @@
 #include "muster/log.h"
 #include "train_private.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert(CONFIG_RUN_MAX_BYTES <= TRAINER_RUN_MAX_BYTES, "the run's name goes into checkpoints");
 
@@ -18,8 +20,7 @@ static void train_close(void *context)
     trainer_exchange_free(train->exchange);
     trainer_history_free(train->history);
     trainer_model_free(train->model);
-    trainer_dataset_free(train->train_set);
-    trainer_dataset_free(train->test_set);
+    trainer_data_release(&train->data);
     mst_buf_release(&train->step_log);
     *train = (struct train){0};
 }
@@ -69,15 +70,16 @@ static int restore(struct train *train, const uint8_t *key, struct mst_error *er
 static int open_model_and_data(struct train *train, struct mst_error *err)
 {
     const struct agent_config *config = train->site.config;
+    const struct trainer_data_options options = {.validation = config->validation, .seed = config->seed};
     int r = trainer_model_read(config->model, &train->model, err);
     if (r == 0)
-        r = trainer_dataset_open_folder(config->data, &train->train_set, &train->test_set, err);
+        r = trainer_data_open(config->data, &options, &train->data, err);
     if (r < 0)
         return r;
     train->config = (struct trainer_config){
         .model = train->model,
-        .train = train->train_set,
-        .test = train->test_set,
+        .train = train->data.train,
+        .test = train->data.test,
         .batch = config->batch,
         .shards = config->workers_max,
         .lr = config->lr,
@@ -91,12 +93,14 @@ static int open_model_and_data(struct train *train, struct mst_error *err)
     return r < 0 ? mst_error_wrap(err, r, "model '%s' on data '%s'", config->model, config->data) : 0;
 }
 
-/* Workers that exchange gradients in different ways must not meet either. */
+/* Workers that exchange gradients in different ways, or may end at different times, must not meet either. */
 static int make_key(const struct train *train, uint8_t ret_key[static MST_SHA256_BYTES],
                     struct mst_error *err)
 {
-    uint8_t pieces[MST_SHA256_BYTES + 1];
+    uint8_t pieces[MST_SHA256_BYTES + 1 + sizeof(uint32_t)];
     const int r = trainer_config_digest(&train->config, pieces, err);
+    const uint32_t patience = htole32(train->site.config->patience);
+    memcpy(pieces + MST_SHA256_BYTES + 1, &patience, sizeof patience);
     pieces[MST_SHA256_BYTES] = (uint8_t)(train->site.config->exchange | train->site.config->bf16 << 7);
     return r < 0 ? r : mst_sha256(pieces, sizeof pieces, ret_key, err);
 }
@@ -121,9 +125,20 @@ static int train_epoch_begin(void *state, uint32_t epoch, struct mst_error *err)
     train->epoch = epoch;
     train->epoch_ns = mst_now_ns();
     train->sums = (struct trainer_epoch){0};
-    if (anew)
-        train->shared = (struct shared_sums){0};
     return 0;
+}
+
+/* `shared` changes with steps alone: workers whose states are after the same step have the same. */
+static void add_to_shared(struct train *train, const struct trainer_step_stats *stats)
+{
+    struct shared_sums *shared = &train->shared;
+    if (shared->epoch != train->epoch)
+        *shared = (struct shared_sums){.epoch = train->epoch, .patience = shared->patience};
+    if (train->pending.epoch > shared->patience.epoch)
+        shared->patience = train->pending;
+    shared->steps++;
+    shared->loss += stats->loss;
+    shared->accuracy += stats->accuracy;
 }
 
 /* Every so many steps. One that comes while the one before is still being written is left out. */
@@ -148,11 +163,9 @@ static int train_step(void *state, bool pause, struct mst_error *err)
     int r = trainer_step(train->trainer, pause, &stats, err);
     if (r < 0)
         return mst_error_wrap(err, r, "epoch %" PRIu32 ", step %" PRIu64, train->epoch,
-                              train->shared.steps + 1);
+                              trainer_steps_done(train->trainer) % train->config.steps_per_epoch + 1);
     trainer_epoch_add(&train->sums, &stats);
-    train->shared.steps++;
-    train->shared.loss += stats.loss;
-    train->shared.accuracy += stats.accuracy;
+    add_to_shared(train, &stats);
     train_report_progress(train);
     write_checkpoint(train);
     r = train_log_step(train, &stats, err);
@@ -195,7 +208,9 @@ static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
     if (r < 0)
         return r;
     train->closed_epoch = epoch;
-    return train->world > 1 ? trainer_verify_replicas(train->trainer, err) : 0;
+    if (train->world > 1)
+        r = trainer_verify_replicas(train->trainer, err);
+    return r < 0 ? r : train_validate(train, epoch, err);
 }
 
 /* ---- the end ---- */
@@ -203,7 +218,7 @@ static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
 static int train_finish(void *state, struct job_result *ret_result, struct mst_error *err)
 {
     struct train *train = state;
-    int r = trainer_evaluate(train->trainer, &train->test, err);
+    int r = train->data.test ? trainer_evaluate(train->trainer, &train->test, err) : 0;
     if (r == 0)
         r = trainer_digest(train->trainer, ret_result->digest, err);
     if (r < 0)

@@ -31,7 +31,7 @@ int train_save(void *state, struct mst_error *err)
 {
     struct train *train = state;
     struct trainer_saved saved;
-    mst_cleanup(mst_freep) char *path = mst_path_join(train->site.config->out, "model.safetensors");
+    mst_cleanup(mst_freep) char *path = mst_path_join(train->site.config->out, TRAIN_MODEL_FILE_NAME);
     if (!path)
         return mst_error_set(err, -ENOMEM, "name the model file: no memory");
     int r = trainer_save(train->trainer, path, &saved, err);
@@ -53,13 +53,16 @@ int train_file(void *state, size_t index, struct job_file *ret_file, struct mst_
 {
     const struct train *train = state;
     mst_cleanup(mst_freep) char *ips = result_path(train, "ips", "xml");
+    mst_cleanup(mst_freep) char *best =
+        train->data.validation ? mst_path_join(train->site.config->out, TRAIN_BEST_FILE_NAME) : NULL;
     const struct {
         bool wanted;
         const char *kind, *suffix;
     } files[] = {
         {true, "history", "csv"},
         {train->site.config->step_log, STEP_LOG_FILE_NAME, "csv"},
-        {train->rank == 0, NULL, NULL}, /* the model */
+        {train->rank == 0, TRAIN_MODEL_FILE_NAME, NULL},
+        {train->rank == 0 && best && access(best, R_OK) == 0, TRAIN_BEST_FILE_NAME, NULL},
         /* Last, for it may come late: the agent writes it when its first sweep is complete, and a training of
          * a few steps may be over before that. */
         {ips && access(ips, R_OK) == 0, "ips", "xml"},
@@ -69,8 +72,8 @@ int train_file(void *state, size_t index, struct job_file *ret_file, struct mst_
     for (size_t f = 0; f < MST_ARRAY_COUNT(files); f++) {
         if (!files[f].wanted || next++ != index)
             continue;
-        file.name = files[f].kind ? mst_format("%s-%s.%s", files[f].kind, train->slot, files[f].suffix)
-                                  : strdup("model.safetensors");
+        file.name = files[f].suffix ? mst_format("%s-%s.%s", files[f].kind, train->slot, files[f].suffix)
+                                    : strdup(files[f].kind);
         file.path = file.name ? mst_path_join(train->site.config->out, file.name) : NULL;
         if (!file.path)
             return mst_error_set(err, -ENOMEM, "name a result file: no memory");

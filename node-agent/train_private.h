@@ -11,12 +11,24 @@
 #include "muster/trainer.h"
 #include "train.h"
 
+#define TRAIN_MODEL_FILE_NAME "model.safetensors"
+#define TRAIN_BEST_FILE_NAME  "model-best.safetensors"
+
+/* How the validation set fared so far; zeros before its first time. */
+struct train_patience {
+    uint64_t epoch; /* after which it was last evaluated */
+    uint64_t best_epoch;
+    double best_loss;
+};
+
 /* What a worker that was behind must know besides the trainer's state: the sums of the epoch under way, so
  * that its figures are those of all steps. Plain numbers; it goes between machines and into checkpoints, all
  * of one byte order. */
 struct shared_sums {
+    uint64_t epoch; /* that the sums are of */
     uint64_t steps;
     double loss, accuracy;
+    struct train_patience patience;
 };
 
 struct train {
@@ -25,7 +37,7 @@ struct train {
     struct mst_event_sink *events;
     struct trainer_config config;
     struct trainer_model *model;
-    struct trainer_dataset *train_set, *test_set;
+    struct trainer_data data;
     struct trainer *trainer;
     struct trainer_exchange *exchange; /* NULL: alone */
     struct trainer_history *history;
@@ -43,6 +55,9 @@ struct train {
     struct shared_sums shared; /* over all of the epoch's steps and all workers */
     struct trainer_epoch sums; /* over those made here */
     uint64_t next_progress_ns;
+    /* What the end of an epoch adds to `shared`, once the next step is made: a worker that was lost at that
+     * moment may keep others from having it, and those after one step must have the same. */
+    struct train_patience pending;
     double last_epoch_loss, last_epoch_accuracy;
     struct trainer_evaluation test;
 };
@@ -59,12 +74,17 @@ void train_leave(void *state);
 int train_connect(struct train *train, struct job_view *view, struct mst_error *err);
 enum trainer_method train_method(const struct agent_config *config);
 
+/* train_validate.c: evaluate the validation set, where there is one. 1: it has not become better for as long
+ * as `--patience` says, and the training ends here. */
+int train_validate(struct train *train, uint32_t epoch, struct mst_error *err);
+
 /* train_report.c: events on stdout, and the step log in memory. */
 void train_report_restored(struct train *train, const struct trainer_checkpoint *checkpoint);
 void train_report_state(struct train *train, const struct trainer_synchronised *synchronised);
 void train_report_progress(struct train *train); /* at most once a second */
 void train_report_checkpoint(struct train *train);
 void train_report_epoch(const struct train *train, const struct trainer_history_row *row);
+void train_report_validation(struct train *train, const struct trainer_evaluation *result, bool stops);
 void train_report_saved(struct train *train, const char *path, const struct trainer_saved *saved);
 void train_report_done(struct train *train, const struct job_result *result);
 int train_log_step(struct train *train, const struct trainer_step_stats *stats, struct mst_error *err);

@@ -107,6 +107,18 @@ void train_report_epoch(const struct train *train, const struct trainer_history_
     report_send(&report);
 }
 
+void train_report_validation(struct train *train, const struct trainer_evaluation *result, bool stops)
+{
+    struct report report = report_begin(train->events, "validation");
+    report_number(&report, "epoch", (double)train->pending.epoch);
+    report_number(&report, "loss", result->loss);
+    report_number(&report, "accuracy", result->accuracy);
+    report_number(&report, "images", (double)result->images);
+    report_number(&report, "best_epoch", (double)train->pending.best_epoch);
+    report_bool(&report, "stops", stops);
+    report_send(&report);
+}
+
 void train_report_saved(struct train *train, const char *path, const struct trainer_saved *saved)
 {
     struct report report = report_begin(train->events, "saved");
@@ -121,7 +133,7 @@ void train_report_done(struct train *train, const struct job_result *result)
     char digest[MST_SHA256_HEX_BYTES];
     mst_hex(result->digest, sizeof result->digest, digest);
 
-    if (train->rank == 0) {
+    if (train->rank == 0 && train->data.test) {
         struct report report = report_begin(train->events, "test");
         report_number(&report, "accuracy", train->test.accuracy);
         report_number(&report, "loss", train->test.loss);
@@ -130,11 +142,12 @@ void train_report_done(struct train *train, const struct job_result *result)
     }
     struct report report = report_begin(train->events, "done");
     report_number(&report, "seconds", train->trained_s);
-    report_number(&report, "epochs", train->config.epochs);
+    report_number(&report, "epochs", (double)(result->step / train->config.steps_per_epoch));
     report_number(&report, "steps", (double)result->step);
     report_text(&report, "digest", digest);
     report_number(&report, "loss", train->last_epoch_loss);
     report_number(&report, "accuracy", train->last_epoch_accuracy);
-    report_number(&report, "test_accuracy", train->test.accuracy);
+    if (train->data.test)
+        report_number(&report, "test_accuracy", train->test.accuracy);
     report_send(&report);
 }

@@ -10,6 +10,7 @@ static int forget_state(struct train *train, struct mst_error *err)
     trainer_free(train->trainer);
     train->trainer = NULL;
     train->shared = (struct shared_sums){0};
+    train->pending = (struct train_patience){0};
     return trainer_new(&train->config, &train->trainer, err);
 }
 

@@ -19,8 +19,12 @@ static struct trainer_loss evaluate(struct trainer *trainer, const struct traine
         trainer_dataset_gather(set, trainer->samples, batch, trainer->network.input, trainer->labels);
         const float *logits =
             trainer_network_forward(&trainer->network, trainer->parameters[trainer->current], batch);
-        const struct trainer_loss loss =
-            trainer_loss_softmax(batch, classes, logits, trainer->labels, 0.0f, NULL);
+        if (trainer->targets)
+            trainer_dataset_gather_targets(set, trainer->samples, batch, trainer->targets);
+        const struct trainer_answers answers = {.labels = trainer->targets ? NULL : trainer->labels,
+                                                .targets = trainer->targets};
+        const struct trainer_loss loss = trainer_loss_of(trainer_loss_in_force(&trainer->config), batch, classes,
+                                                         logits, &answers, 0.0f, NULL);
         all.sum += loss.sum;
         all.correct += loss.correct;
         done += batch;
@@ -28,12 +32,21 @@ static struct trainer_loss evaluate(struct trainer *trainer, const struct traine
     return all;
 }
 
-int trainer_evaluate_range(struct trainer *trainer, const struct trainer_dataset *dataset, size_t first,
-                           size_t count, struct trainer_evaluation *ret_result, struct mst_error *err)
+static int check_fits(const struct trainer *trainer, const struct trainer_dataset *dataset,
+                      struct mst_error *err)
 {
     if (!trainer_shape_equal(&dataset->shape, &trainer->config.model->input) ||
         dataset->classes > trainer_model_classes(trainer->config.model))
         return mst_error_set(err, -EINVAL, "the data does not fit model '%s'", trainer->config.model->name);
+    return 0;
+}
+
+int trainer_evaluate_range(struct trainer *trainer, const struct trainer_dataset *dataset, size_t first,
+                           size_t count, struct trainer_evaluation *ret_result, struct mst_error *err)
+{
+    const int r = check_fits(trainer, dataset, err);
+    if (r < 0)
+        return r;
     if (count < 1 || first > dataset->count || count > dataset->count - first)
         return mst_error_set(err, -EINVAL, "samples %zu to %zu of a set of %zu", first, first + count,
                              dataset->count);
@@ -48,10 +61,17 @@ int trainer_evaluate_range(struct trainer *trainer, const struct trainer_dataset
 
 int trainer_evaluate(struct trainer *trainer, struct trainer_evaluation *ret_result, struct mst_error *err)
 {
-    const struct trainer_dataset *test = trainer->config.test;
-
-    if (!test)
+    if (!trainer->config.test)
         return mst_error_set(err, -ENOENT, "there is no test set");
+    return trainer_evaluate_set(trainer, trainer->config.test, ret_result, err);
+}
+
+int trainer_evaluate_set(struct trainer *trainer, const struct trainer_dataset *test,
+                         struct trainer_evaluation *ret_result, struct mst_error *err)
+{
+    int r = check_fits(trainer, test, err);
+    if (r < 0)
+        return r;
     const size_t first = test->count * trainer->rank / trainer->world;
     const size_t end = test->count * (trainer->rank + 1) / trainer->world;
     const struct trainer_loss loss = evaluate(trainer, test, first, end - first);
@@ -60,8 +80,8 @@ int trainer_evaluate(struct trainer *trainer, struct trainer_evaluation *ret_res
                     (float)(loss.correct & 0xffff)};
 
     if (trainer->exchange) {
-        const int r = trainer_exchange_sum(trainer->exchange, trainer->step | EXCHANGE_FOR_EVALUATION, sums,
-                                           MST_ARRAY_COUNT(sums), NULL, err);
+        r = trainer_exchange_sum(trainer->exchange, trainer->step | EXCHANGE_FOR_EVALUATION, sums,
+                                 MST_ARRAY_COUNT(sums), NULL, err);
         if (r < 0)
             return mst_error_wrap(err, r, "evaluate after step %" PRIu64, trainer->step);
     }

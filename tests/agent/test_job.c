@@ -13,7 +13,8 @@ struct diary {
     int cancel_fd;
     uint64_t cancel_after; /* steps; 0: never */
     uint64_t steps, pause_after;
-    bool paused; /* the last step was told that this worker wants to */
+    uint32_t last_epoch; /* whatever was planned; 0: as planned */
+    bool paused;         /* the last step was told that this worker wants to */
 };
 
 static int note(struct diary *diary, char letter, uint32_t number, struct mst_error *err)
@@ -54,7 +55,8 @@ static int step(void *job, bool pause, struct mst_error *err)
 }
 static int epoch_end(void *job, uint32_t epoch, struct mst_error *err)
 {
-    return note(job, 'e', epoch, err);
+    const int r = note(job, 'e', epoch, err);
+    return r < 0 ? r : epoch == ((struct diary *)job)->last_epoch;
 }
 static int save(void *job, struct mst_error *err)
 {
@@ -161,6 +163,25 @@ static void calls_come_in_order_and_stop_at_the_first_failure(void **state)
     }
 }
 
+static void a_job_may_end_with_any_epoch(void **state)
+{
+    (void)state;
+    struct eventfds fds = open_eventfds();
+    struct job_progress progress;
+    assert_int_equal(job_progress_init(&progress, NULL), 0);
+    for (uint64_t from = 0; from <= 2; from += 2) { /* 2: a view begins where the last epoch ended */
+        struct diary diary = {.steps = from, .last_epoch = 1};
+        const struct job job = {.kind = &diary_kind, .state = &diary, .epochs = 5, .steps_per_epoch = 2};
+        struct job_view view = {.world = 1, .cancel_fd = fds.cancel, .pause_fd = fds.pause};
+        struct job_result result = {0};
+        assert_int_equal(job_run(&job, &view, &progress, &result, NULL), 0);
+        assert_string_equal(diary.text, from == 0 ? "nb1sse1vfl" : "ne1vfl");
+        assert_int_equal(result.step, 99);
+    }
+    job_progress_release(&progress);
+    close_eventfds(&fds);
+}
+
 static void a_worker_that_is_asked_to_pause_says_so_in_its_next_step(void **state)
 {
     (void)state;
@@ -191,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_come_in_order_and_stop_at_the_first_failure),
+        cmocka_unit_test(a_job_may_end_with_any_epoch),
         cmocka_unit_test(a_worker_that_is_asked_to_pause_says_so_in_its_next_step),
         cmocka_unit_test(a_file_can_be_released_twice),
     };

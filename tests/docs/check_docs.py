@@ -274,7 +274,7 @@ def check_mentions(page, path, pattern, what):
 def check_formats():
     page = "docs/run-folder.md"
     check_csv(page, "trainer/history.c", "slot,rank,view,epoch,steps,")
-    check_csv(page, "node-agent/train.c", "slot,rank,view,epoch,step,")
+    check_csv(page, "node-agent/train_report.c", "slot,rank,view,epoch,step,")
     check_csv(page, "common/include/muster/csv.h", "slot,rank,view,epoch,steps,")
     check_csv(page, "common/include/muster/csv.h", "time,node,")
     check_mentions(page, "swarm/summary.c", r'(?:add_\w+|build_\w+)\((?:&build|build), \w+, "(\w+)"', "key of run.json")

@@ -155,10 +155,10 @@ struct trainer_exchange_stats {
     uint64_t bytes_sent; /* frames and payload */
 };
 
-/* What the floats of a gradient become on the wire: binary32 as they are, or bfloat16, half the bytes with 8 bits
- * of precision. They are added as binary32, and all ranks get the same bits, those of the rounded sum. A ring
- * rounds at each hop; a direct exchange rounds the parts and the sum, and so stays independent of who has which
- * shard, even with one worker. Losses, digests and states are never rounded. */
+/* What the floats of a gradient become on the wire: binary32 as they are, or bfloat16, half the bytes with 8
+ * bits of precision. They are added as binary32, and all ranks get the same bits, those of the rounded sum. A
+ * ring rounds at each hop; a direct exchange rounds the parts and the sum, and so stays independent of who
+ * has which shard, even with one worker. Losses, digests and states are never rounded. */
 enum trainer_wire { TRAINER_WIRE_F32, TRAINER_WIRE_BF16 };
 
 /* Ring all-reduce over TCP: reduce-scatter, then all-gather, in segments, full duplex, driven by poll(2)
@@ -349,6 +349,9 @@ struct trainer_evaluation {
 /* The whole test set, each worker taking a share of it: all workers must call it at the same step, all get
  * the same result. Errors as trainer_exchange_sum(); -ENOENT without a test set. */
 int trainer_evaluate(struct trainer *trainer, struct trainer_evaluation *ret_result, struct mst_error *err);
+/* The same with any fitting set (-EINVAL), a validation set for one. */
+int trainer_evaluate_set(struct trainer *trainer, const struct trainer_dataset *dataset,
+                         struct trainer_evaluation *ret_result, struct mst_error *err);
 /* Samples [first, first + count) of any fitting set, by this worker alone. */
 int trainer_evaluate_range(struct trainer *trainer, const struct trainer_dataset *dataset, size_t first,
                            size_t count, struct trainer_evaluation *ret_result, struct mst_error *err);
