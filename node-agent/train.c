@@ -38,6 +38,12 @@ void train_free(struct train *train)
     free(train);
 }
 
+int train_prepare(void *state, struct mst_error *err)
+{
+    struct train *train = state;
+    return train->trainer ? 0 : trainer_new(&train->config, &train->trainer, err);
+}
+
 uint32_t train_position_epoch(const struct train *train)
 {
     return (uint32_t)(trainer_steps_done(train->trainer) / train->config.steps_per_epoch) + 1;
@@ -57,6 +63,12 @@ static int restore(struct train *train, const uint8_t *key, struct mst_error *er
     if (!config->state)
         return 0;
     int r = trainer_checkpoints_open(config->state, key, config->run, &train->checkpoints, err);
+    if (r == 0)
+        r = trainer_checkpoints_any(train->checkpoints, err);
+    if (r > 0)
+        r = train_prepare(train, err);
+    else if (r == 0)
+        return 0;
     if (r == 0)
         r = trainer_checkpoints_restore(train->checkpoints, train->trainer, &train->shared,
                                         sizeof train->shared, checkpoint_skipped, NULL, &checkpoint, err);
@@ -89,7 +101,7 @@ static int open_model_and_data(struct train *train, struct mst_error *err)
         .epochs = config->epochs,
         .threads = config->threads,
     };
-    r = trainer_new(&train->config, &train->trainer, err);
+    r = trainer_check(&train->config, err);
     return r < 0 ? mst_error_wrap(err, r, "model '%s' on data '%s'", config->model, config->data) : 0;
 }
 
@@ -108,7 +120,7 @@ static int make_key(const struct train *train, uint8_t ret_key[static MST_SHA256
 static uint64_t train_position(void *state)
 {
     const struct train *train = state;
-    return trainer_steps_done(train->trainer);
+    return train->trainer ? trainer_steps_done(train->trainer) : 0;
 }
 
 /* ---- steps and epochs ---- */
@@ -230,9 +242,10 @@ static int train_finish(void *state, struct job_result *ret_result, struct mst_e
 
 #define TRAIN_KIND(how)                                                                                      \
     {                                                                                                        \
-        .name = "train", .data = (how), .enter = train_enter, .position = train_position,                    \
-        .epoch_begin = train_epoch_begin, .step = train_step, .epoch_end = train_epoch_end,                  \
-        .save = train_save, .finish = train_finish, .leave = train_leave, .file = train_file,                \
+        .name = "train", .data = (how), .prepare = train_prepare, .enter = train_enter,                      \
+        .position = train_position, .epoch_begin = train_epoch_begin, .step = train_step,                    \
+        .epoch_end = train_epoch_end, .save = train_save, .finish = train_finish, .leave = train_leave,      \
+        .file = train_file,                                                                                  \
     }
 
 static const struct job_kind train_kinds[] = {

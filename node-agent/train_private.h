@@ -38,7 +38,7 @@ struct train {
     struct trainer_config config;
     struct trainer_model *model;
     struct trainer_data data;
-    struct trainer *trainer;
+    struct trainer *trainer; /* NULL until train_prepare() */
     struct trainer_exchange *exchange; /* NULL: alone */
     struct trainer_history *history;
     struct trainer_checkpoints *checkpoints; /* NULL without --state */
@@ -61,6 +61,11 @@ struct train {
     double last_epoch_loss, last_epoch_accuracy;
     struct trainer_evaluation test;
 };
+
+/* Have a trainer. Its memory is taken no sooner than it is of use, to restore a state or to enter a view:
+ * what waits for others holds none, and many workers that start at once on one machine find each other first.
+ */
+int train_prepare(void *state, struct mst_error *err);
 
 /* The epoch that the next step is of, from 1. */
 uint32_t train_position_epoch(const struct train *train);

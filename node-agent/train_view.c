@@ -11,7 +11,7 @@ static int forget_state(struct train *train, struct mst_error *err)
     train->trainer = NULL;
     train->shared = (struct shared_sums){0};
     train->pending = (struct train_patience){0};
-    return trainer_new(&train->config, &train->trainer, err);
+    return train_prepare(train, err);
 }
 
 static int synchronise(struct train *train, const struct job_view *view, struct mst_error *err)
@@ -44,6 +44,8 @@ int train_enter(void *state, struct job_view *view, struct mst_error *err)
     train->world = view->world;
     if (!train->history)
         r = train_make_history(train, err);
+    if (r == 0)
+        r = train_prepare(train, err);
     if (r == 0 && view->steps[view->rank] != trainer_steps_done(train->trainer))
         r = forget_state(train, err);
     if (r == 0)
