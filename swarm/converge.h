@@ -5,7 +5,9 @@
  * Settled: as many tasks run as are wanted, of the newest specification; a one-shot's task that completed
  * counts; a job that completed; replicas 0 and a global service without a node at once. Never will: no
  * suitable node for some seconds, a rejected image, tasks that fail again and again, an update that paused
- * (SWARM_NO_CONVERGENCE) or was rolled back (SWARM_ROLLED_BACK). */
+ * (SWARM_NO_CONVERGENCE) or was rolled back to its end (SWARM_ROLLED_BACK). While the manager itself is to
+ * pause an update or to roll it back, failures are left to it. What a failed task said last goes to the
+ * report. */
 #ifndef SWARM_CONVERGE_H
 #define SWARM_CONVERGE_H
 
@@ -13,7 +15,11 @@
 #include "session.h"
 
 struct converge_service {
-    char name[ENGINE_NAME_MAX_BYTES];
+    char name[ENGINE_NAME_MAX_BYTES], id[ENGINE_NAME_MAX_BYTES];
+    char failed_task[ENGINE_NAME_MAX_BYTES]; /* id of the newest one that failed, "": none did */
+    char failure[512];                       /* `reason` of the round that saw it */
+    double settled_s;                        /* since when it is, by the report's clock; 0: it is not */
+    bool is_tty;
     char state[64];   /* "running", "starting", "updating", "complete", ... : for people */
     char reason[512]; /* the newest task's trouble, or why it never will */
     size_t running, wanted, completed;

@@ -16,7 +16,7 @@
 
 void report_init(struct report *report, FILE *stream)
 {
-    const char *term = getenv("TERM");
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR"); /* no-color.org */
     struct winsize size = {0};
 
     *report = (struct report){.stream = stream,
@@ -24,6 +24,7 @@ void report_init(struct report *report, FILE *stream)
                               .columns = DEFAULT_COLUMNS,
                               .drawn = MST_BUF_INIT(BLOCK_MAX_BYTES)};
     report->is_terminal = isatty(fileno(stream)) && term && strcmp(term, "dumb") != 0;
+    report->has_colours = report->is_terminal && (!no_color || no_color[0] == '\0');
     if (report->is_terminal && ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         report->columns = size.ws_col;
 }
@@ -63,9 +64,18 @@ void report_line(struct report *report, const char *format, ...)
 
 /* One line of the block, cut to the terminal: a line that wraps would spoil the count. UTF-8 is cut between
  * characters, of which each is taken as one column. */
-static int append_cut(struct mst_buf *out, const char *line, size_t bytes, size_t columns)
+static int append_cut(struct mst_buf *out, const char *line, size_t bytes, size_t columns, bool has_colours)
 {
+    static const char *const colours[] = {"\033[31m", "\033[32m", "\033[33m"};
+    const unsigned mark = bytes > 0 ? (unsigned char)line[0] : 0;
+    const bool is_coloured = mark >= 1 && mark <= MST_ARRAY_COUNT(colours);
     size_t shown = 0, used = 0;
+
+    if (is_coloured) {
+        line++;
+        bytes--;
+        has_colours = has_colours && mst_buf_append_text(out, colours[mark - 1]) == 0;
+    }
 
     if (mst_buf_reserve(out, bytes) < 0)
         return -1;
@@ -78,7 +88,7 @@ static int append_cut(struct mst_buf *out, const char *line, size_t bytes, size_
         shown++;
     }
     out->count += used;
-    return mst_buf_append_text(out, "\n");
+    return mst_buf_append_text(out, is_coloured && has_colours ? "\033[0m\n" : "\n");
 }
 
 void report_block(struct report *report, const char *text)
@@ -93,7 +103,7 @@ void report_block(struct report *report, const char *text)
         return;
     while (*text != '\0') {
         const size_t bytes = strcspn(text, "\n");
-        if (append_cut(&out, text, bytes, report->columns - 1) < 0)
+        if (append_cut(&out, text, bytes, report->columns - 1, report->has_colours) < 0)
             return;
         lines++;
         text += bytes + (text[bytes] == '\n');

@@ -13,12 +13,17 @@
 
 struct report {
     FILE *stream; /* borrowed */
-    bool is_terminal;
+    bool is_terminal, has_colours;
     size_t drawn_lines;   /* of the block that stands at the bottom */
     uint64_t start_ns;    /* for "elapsed" */
     struct mst_buf drawn; /* that block's text: the same is not drawn again; owned */
     size_t columns;       /* lines are cut there on a terminal */
 };
+
+/* In front of a block's line: its colour, where colours are wanted (a terminal, and NO_COLOR is not set). */
+#define REPORT_RED    "\001"
+#define REPORT_GREEN  "\002"
+#define REPORT_YELLOW "\003"
 
 void report_init(struct report *report, FILE *stream);
 void report_release(struct report *report);

@@ -78,7 +78,6 @@ static void scale_refuses_before_it_writes(void **state)
     EXPECT(fake, 1, "", "stack 'st' has no service 'wev' (each, web)", "scale", "st", "web=3", "wev=3");
     EXPECT(fake, 2, "", "service 'st_each' is not replicated", "scale", "st", "web=3", "each=3");
     EXPECT(fake, 2, "", "service 'st_web' is named twice", "scale", "st", "web=3", "st_web=4");
-    EXPECT(fake, 1, "", "nothing found in stack 'other'", "scale", "other", "web=3");
     EXPECT(fake, 0, "scale st_web: 2 -> 3\n", "", "scale", "--dry-run", "st", "web=3");
     assert_int_equal(fake_engine_count(fake, "POST "), 0);
     fake_engine_stop(fake);
@@ -159,6 +158,58 @@ static void several_stacks_are_removed_at_once(void **state)
     fake_engine_stop(fake);
 }
 
+/* ---- ends of a wait ---- */
+
+#define FAILED(id, second)                                                                                   \
+    "{\"ID\":\"" id "\",\"ServiceID\":\"s1\",\"CreatedAt\":\"2026-01-01T00:00:" second                       \
+    "Z\",\"DesiredState\":\"shutdown\",\"Status\":{\"State\":\"failed\",\"Err\":\"task: non-zero exit "      \
+    "(1)\"}}"
+
+static void a_crash_loop_ends_with_the_last_words(void **state)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf log = MST_BUF_INIT(65536);
+    struct fake_engine *fake = fake_engine_start(NULL, 0);
+
+    (void)state;
+    fake_engine_add(fake, "services", web);
+    fake_engine_add(fake, "tasks", FAILED("t1", "01"));
+    fake_engine_add(fake, "tasks", FAILED("t3", "03"));
+    fake_engine_add(fake, "tasks", FAILED("t2", "02"));
+    fake_engine_frame(&log, 2, "03", "t3", "cannot open /data: No such file\n");
+    fake_engine_stream(fake, "/tasks/t3/logs", log.bytes, log.count);
+    EXPECT(fake, 6, "",
+           "last lines of service 'st_web':\n  cannot open /data: No such file\nmuster: ", "wait", "st");
+    EXPECT(fake, 6, "", "service 'st_web' will not converge (crash loop): task: non-zero exit (1)", "wait",
+           "st");
+    fake_engine_stop(fake);
+}
+
+static void each_end_has_its_status(void **state)
+{
+    static const struct {
+        const char *update, *err;
+        int status;
+    } cases[] = {
+        {"rollback_completed", "service 'st_web' was rolled back (rolled back): why", 5},
+        {"paused", "service 'st_web' will not converge (paused): paused: why", 6},
+        {"updating", "stack 'st' has not converged in time: st_web 0/2", 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct fake_engine *fake = fake_engine_start(NULL, 0);
+        char service[512];
+        (void)snprintf(service, sizeof service,
+                       "{\"ID\":\"s1\",\"Spec\":{\"Name\":\"st_web\"," LABELS
+                       ",\"Mode\":{\"Replicated\":{\"Replicas\":2}}},\"UpdateStatus\":{\"State\":\"%s\","
+                       "\"Message\":\"why\"}}",
+                       cases[i].update);
+        fake_engine_add(fake, "services", service);
+        EXPECT(fake, cases[i].status, "", cases[i].err, "wait", "--timeout", "300ms", "st");
+        fake_engine_stop(fake);
+    }
+}
+
 /* ---- completions ---- */
 
 /* What bash offers for a line whose last word is being written. */
@@ -224,6 +275,8 @@ int main(void)
         cmocka_unit_test(inspect_shows_what_a_stack_consists_of),
         cmocka_unit_test(a_dry_run_writes_nothing),
         cmocka_unit_test(several_stacks_are_removed_at_once),
+        cmocka_unit_test(a_crash_loop_ends_with_the_last_words),
+        cmocka_unit_test(each_end_has_its_status),
         cmocka_unit_test(bash_completes_verbs_options_stacks_and_services),
         cmocka_unit_test(zsh_reads_its_completions),
     };

@@ -117,7 +117,7 @@ static void updates_are_judged_by_their_status(void **state)
         {"", true, 0},
         {"paused", true, SWARM_NO_CONVERGENCE},
         {"rollback_paused", true, SWARM_NO_CONVERGENCE},
-        {"rollback_started", true, SWARM_ROLLED_BACK},
+        {"rollback_started", false, 0},
         {"rollback_completed", true, SWARM_ROLLED_BACK},
     };
     mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
@@ -139,8 +139,87 @@ static void updates_are_judged_by_their_status(void **state)
         assert_int_equal(converge_view_is_settled(&view), cases[i].is_settled && cases[i].code == 0);
         assert_int_equal(converge_verdict(&view, &err), cases[i].code);
         if (cases[i].code != 0)
-            assert_non_null(strstr(err.text, "'st_x' will not converge"));
+            assert_non_null(strstr(err.text, cases[i].code == SWARM_ROLLED_BACK
+                                                 ? "'st_x' was rolled back"
+                                                 : "'st_x' will not converge"));
     }
+}
+
+static struct converge_service judge_one(const char *service, const char *tasks_text, double since_s)
+{
+    mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
+    mst_cleanup(converge_view_release) struct converge_view view = {0};
+    mst_cleanup(mst_json_deletep) cJSON *services = cJSON_Parse(service), *tasks = cJSON_Parse(tasks_text);
+
+    assert_true(services && tasks);
+    assert_int_equal(swarm_nodes_take(cJSON_Parse(nodes_text), &nodes, NULL), 0);
+    assert_int_equal(converge_judge(services, tasks, &nodes, since_s, &view, NULL), 0);
+    return view.items[0];
+}
+
+#define SERVICE(more) "[{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_x\",\"Mode\":" RUNNING more "}]"
+#define THREE_FAILED                                                                                         \
+    "[" TASK("shutdown", "failed", "1") "," TASK("shutdown", "failed", "1") "," TASK("shutdown", "failed",   \
+                                                                                     "1") "]"
+
+static void failures_are_the_managers_while_it_updates(void **state)
+{
+    static const struct {
+        const char *service;
+        int code;
+    } cases[] = {
+        {SERVICE("},\"UpdateStatus\":{\"State\":\"updating\"}"), 0},
+        {SERVICE(
+             ",\"UpdateConfig\":{\"FailureAction\":\"rollback\"}},\"UpdateStatus\":{\"State\":\"updating\"}"),
+         0},
+        {SERVICE(
+             ",\"UpdateConfig\":{\"FailureAction\":\"continue\"}},\"UpdateStatus\":{\"State\":\"updating\"}"),
+         SWARM_NO_CONVERGENCE},
+        {SERVICE("},\"UpdateStatus\":{\"State\":\"completed\"}"), SWARM_NO_CONVERGENCE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++)
+        assert_int_equal(judge_one(cases[i].service, THREE_FAILED, 0).code, cases[i].code);
+}
+
+static void a_rollback_of_before_is_not_held_against_a_deployment(void **state)
+{
+    static const char service[] =
+        SERVICE("},\"UpdateStatus\":{\"State\":\"rollback_completed\",\"StartedAt\":"
+                "\"2026-01-01T00:00:05Z\"}");
+    static const char tasks[] = "[" TASK("running", "running", "") "," TASK("running", "running", "") "]";
+
+    (void)state;
+    assert_int_equal(judge_one(service, tasks, 1767225611.0).code, 0);
+    assert_true(judge_one(service, tasks, 1767225611.0).is_settled);
+    assert_int_equal(judge_one(service, tasks, 1767225602.0).code, SWARM_ROLLED_BACK);
+    assert_int_equal(judge_one(service, tasks, 0).code, SWARM_ROLLED_BACK);
+}
+
+static void what_never_starts_on_a_lost_node_is_not_waited_for(void **state)
+{
+    (void)state;
+    assert_true(judge_one(SERVICE("}"),
+                          "[" TASK("running", "running", "") "," TASK("running", "running", "") "," TASK(
+                              "shutdown", "preparing", "") "]",
+                          0)
+                    .is_settled);
+}
+
+static void a_jobs_earlier_runs_do_not_count(void **state)
+{
+    static const char job[] = "[{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_x\",\"Mode\":{\"ReplicatedJob\":{"
+                              "\"TotalCompletions\":1}}},\"JobStatus\":{\"JobIteration\":{\"Index\":12}}}]";
+    static const char tasks[] = "[{\"ServiceID\":\"s\",\"JobIteration\":{\"Index\":%d},\"DesiredState\":"
+                                "\"complete\",\"Status\":{\"State\":\"complete\"}}]";
+    char text[256];
+
+    (void)state;
+    (void)snprintf(text, sizeof text, tasks, 11);
+    assert_false(judge_one(job, text, 0).is_settled);
+    (void)snprintf(text, sizeof text, tasks, 12);
+    assert_true(judge_one(job, text, 0).is_settled);
 }
 
 static void failures_of_before_do_not_count(void **state)
@@ -182,6 +261,10 @@ int main(void)
         cmocka_unit_test(services_are_judged_by_their_tasks),
         cmocka_unit_test(updates_are_judged_by_their_status),
         cmocka_unit_test(failures_of_before_do_not_count),
+        cmocka_unit_test(failures_are_the_managers_while_it_updates),
+        cmocka_unit_test(a_rollback_of_before_is_not_held_against_a_deployment),
+        cmocka_unit_test(what_never_starts_on_a_lost_node_is_not_waited_for),
+        cmocka_unit_test(a_jobs_earlier_runs_do_not_count),
         cmocka_unit_test(exit_statuses_tell_the_ends_apart),
     };
 
