@@ -19,12 +19,8 @@ static struct trainer_loss evaluate(struct trainer *trainer, const struct traine
         trainer_dataset_gather(set, trainer->samples, batch, trainer->network.input, trainer->labels);
         const float *logits =
             trainer_network_forward(&trainer->network, trainer->parameters[trainer->current], batch);
-        if (trainer->targets)
-            trainer_dataset_gather_targets(set, trainer->samples, batch, trainer->targets);
-        const struct trainer_answers answers = {.labels = trainer->targets ? NULL : trainer->labels,
-                                                .targets = trainer->targets};
-        const struct trainer_loss loss = trainer_loss_of(trainer_loss_in_force(&trainer->config), batch, classes,
-                                                         logits, &answers, 0.0f, NULL);
+        const struct trainer_loss loss =
+            trainer_loss_softmax(batch, classes, logits, trainer->labels, 0.0f, NULL);
         all.sum += loss.sum;
         all.correct += loss.correct;
         done += batch;
