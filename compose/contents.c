@@ -175,7 +175,7 @@ static int set_file_mode(struct schema_load *load, const struct node *node, void
     (void)f;
     static const char *const slips[] = {"400", "440", "444", "600", "640", "644", "700", "755"};
     struct scalar scalar = node->scalar;
-    if (node->kind == NODE_SCALAR && scalar.kind == SCALAR_TEXT && *node->text == '0')
+    if (node->kind == NODE_SCALAR && scalar.kind == SCALAR_TEXT && (*node->text == '0' || node->substituted))
         scalar = scalar_resolve(node->text);
     if (node->kind != NODE_SCALAR || scalar.kind != SCALAR_INT || scalar.negative || scalar.magnitude > 07777)
         return schema_fail_type(load, node, "a file mode such as 0444");

@@ -37,12 +37,15 @@ static bool parse_range(const char *text, const char *end, struct port_range *ra
     return range->first <= range->last;
 }
 
-/* The later file's port of the same numbers and protocol is the same port. */
+/* A later file's port replaces one of the same published number and protocol, since both can't stand; within
+ * one file that is an error for the last pass to find, unless the target is the same as well. */
 static bool is_same_port(const struct compose_port *a, const struct compose_port *b)
 {
     const char *a_protocol = a->protocol ? a->protocol : "tcp",
                *b_protocol = b->protocol ? b->protocol : "tcp";
-    return a->target == b->target && a->published == b->published && strcmp(a_protocol, b_protocol) == 0;
+    if (a->published != b->published || strcmp(a_protocol, b_protocol) != 0)
+        return false;
+    return a->target == b->target || (a->published && a->place.file != b->place.file);
 }
 
 static int add_port(struct schema_load *load, struct compose_service *service,
