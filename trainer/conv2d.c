@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolution of images (rows, columns, channels) without padding, stride 1; then relu where asked for.
- *     y[r][c][f] = b[f] + sum over i, j, k of x[r + i][c + j][k] * W[i][j][k][f]
+/* Convolution of images (rows, columns, channels); then an activation where asked for. With steps s, t and
+ * padding p, q (window.h), and zeros outside of the image:
+ *     y[r][c][f] = b[f] + sum over i, j, k of x[r s - p + i][c t - q + j][k] * W[i][j][k][f]
  *
  * By im2col (Chellapilla, Puri, Simard, 2006): each output place becomes a row of the kernel_rows x
  * kernel_columns x channels values that it sees, and a matrix product does the rest. The rows are made in
@@ -16,13 +17,14 @@
 
 #define CONV2D_TILE_FLOATS 65536 /* of im2col rows and results: 256 KiB */
 
-static const char *const keys[] = {"filters", "kernel", "activation", NULL};
+static const char *const keys[] = {"filters", "kernel", "stride", "padding", "activation", NULL};
 
 /* The numbers that all loops go by. */
 struct conv2d_plan {
     size_t in_columns, channels, in_floats;
     size_t out_rows, out_columns, filters, out_floats;
     size_t kernel_rows, kernel_columns, patch; /* patch: floats that one output place sees */
+    size_t row_step, column_step;              /* floats of the image from one output place to the next */
     size_t tile_rows;                          /* output rows a tile */
 };
 
@@ -36,8 +38,10 @@ static struct conv2d_plan plan_of(const struct trainer_layer *layer)
         .out_columns = layer->out.dims[1],
         .filters = layer->out.dims[2],
         .out_floats = trainer_shape_elements(&layer->out),
-        .kernel_rows = layer->settings.conv2d.kernel_rows,
-        .kernel_columns = layer->settings.conv2d.kernel_columns,
+        .kernel_rows = layer->settings.window.size[0],
+        .kernel_columns = layer->settings.window.size[1],
+        .row_step = layer->settings.window.stride[0] * layer->in.dims[1] * layer->in.dims[2],
+        .column_step = layer->settings.window.stride[1] * layer->in.dims[2],
     };
 
     plan.patch = plan.kernel_rows * plan.kernel_columns * plan.channels;
@@ -50,50 +54,23 @@ static struct conv2d_plan plan_of(const struct trainer_layer *layer)
     return plan;
 }
 
-static int read_kernel(struct trainer_layer *layer, const cJSON *json, const char *where,
-                       struct mst_error *err)
-{
-    const cJSON *kernel = cJSON_GetObjectItemCaseSensitive(json, "kernel");
-    size_t sizes[2];
-
-    if (!cJSON_IsArray(kernel) || cJSON_GetArraySize(kernel) != 2)
-        return mst_error_set(err, -EBADMSG, "%s: key 'kernel' must be [rows, columns]", where);
-    for (int d = 0; d < 2; d++) {
-        const double value =
-            cJSON_GetNumberValue(cJSON_GetArrayItem(kernel, d)); /* NaN when it is no number */
-        if (!(value >= 1 && value <= (double)layer->in.dims[d]) || value != (double)(size_t)value)
-            return mst_error_set(err, -EBADMSG,
-                                 "%s: kernel[%d] must be a whole number from 1 to the input's %zu", where, d,
-                                 layer->in.dims[d]);
-        sizes[d] = (size_t)value;
-    }
-    layer->settings.conv2d.kernel_rows = sizes[0];
-    layer->settings.conv2d.kernel_columns = sizes[1];
-    return 0;
-}
-
 static int configure(struct trainer_layer *layer, const cJSON *json, const char *where, struct mst_error *err)
 {
-    char text[TRAINER_SHAPE_TEXT_BYTES];
-    size_t filters;
+    size_t filters, out[2];
 
-    if (layer->in.count != 3)
-        return mst_error_set(err, -EBADMSG, "%s: takes rows x columns x channels, but its input is %s", where,
-                             trainer_shape_text(&layer->in, text));
-    int r = trainer_layer_size(json, "filters", 65536, where, &filters, err);
+    int r = trainer_window_read(json, "kernel", false, &layer->in, where, &layer->settings.window, out, err);
     if (r >= 0)
-        r = read_kernel(layer, json, where, err);
+        r = trainer_layer_size(json, "filters", 65536, where, &filters, err);
     if (r >= 0)
         r = trainer_layer_activation(layer, json, where, err);
     if (r < 0)
         return r;
-    const size_t rows = layer->settings.conv2d.kernel_rows, columns = layer->settings.conv2d.kernel_columns;
+    const size_t rows = layer->settings.window.size[0], columns = layer->settings.window.size[1];
     const size_t channels = layer->in.dims[2];
     trainer_layer_add_tensor(layer, "weight", 4, (const size_t[]){rows, columns, channels, filters},
                              rows * columns * channels, rows * columns * filters);
     trainer_layer_add_tensor(layer, "bias", 1, (const size_t[]){filters}, 0, 0);
-    layer->out = (struct trainer_shape){
-        .count = 3, .dims = {layer->in.dims[0] - rows + 1, layer->in.dims[1] - columns + 1, filters}};
+    layer->out = (struct trainer_shape){.count = 3, .dims = {out[0], out[1], filters}};
     return 0;
 }
 
@@ -113,7 +90,7 @@ static void gather_patches(const struct conv2d_plan *plan, size_t first, size_t 
 
     for (size_t r = first; r < first + rows; r++) {
         for (size_t c = 0; c < plan->out_columns; c++) {
-            const float *corner = image + (r * plan->in_columns + c) * plan->channels;
+            const float *corner = image + r * plan->row_step + c * plan->column_step;
             for (size_t i = 0; i < plan->kernel_rows; i++, patches += run) {
                 const float *from = corner + i * plan->in_columns * plan->channels;
                 for (size_t j = 0; j < run; j++)
@@ -131,7 +108,7 @@ static void scatter_patches(const struct conv2d_plan *plan, size_t first, size_t
 
     for (size_t r = first; r < first + rows; r++) {
         for (size_t c = 0; c < plan->out_columns; c++) {
-            float *corner = image + (r * plan->in_columns + c) * plan->channels;
+            float *corner = image + r * plan->row_step + c * plan->column_step;
             for (size_t i = 0; i < plan->kernel_rows; i++, patches += run) {
                 float *to = corner + i * plan->in_columns * plan->channels;
                 for (size_t j = 0; j < run; j++)
@@ -139,6 +116,80 @@ static void scatter_patches(const struct conv2d_plan *plan, size_t first, size_t
             }
         }
     }
+}
+
+/* The same with padding: what a patch has outside of the image is zeros, and adds to nothing. */
+static void gather_padded(const struct trainer_layer *layer, const struct conv2d_plan *plan, size_t first,
+                          size_t rows, const float *image, float *patches)
+{
+    const struct trainer_window *window = &layer->settings.window;
+    const size_t run = plan->kernel_columns * plan->channels;
+    size_t i_first, i_end, j_first, j_end;
+
+    memset(patches, 0, rows * plan->out_columns * plan->patch * sizeof *patches);
+    for (size_t r = first; r < first + rows; r++) {
+        const ptrdiff_t row = trainer_window_clip(window, 0, r, layer->in.dims[0], &i_first, &i_end);
+        for (size_t c = 0; c < plan->out_columns; c++, patches += plan->patch) {
+            const ptrdiff_t column = trainer_window_clip(window, 1, c, plan->in_columns, &j_first, &j_end);
+            for (size_t i = i_first; i < i_end; i++) {
+                const size_t from =
+                    (size_t)(row + (ptrdiff_t)i) * plan->in_columns + (size_t)(column + (ptrdiff_t)j_first);
+                memcpy(patches + i * run + j_first * plan->channels, image + from * plan->channels,
+                       (j_end - j_first) * plan->channels * sizeof *patches);
+            }
+        }
+    }
+}
+
+static void scatter_padded(const struct trainer_layer *layer, const struct conv2d_plan *plan, size_t first,
+                           size_t rows, const float *patches, float *image)
+{
+    const struct trainer_window *window = &layer->settings.window;
+    const size_t run = plan->kernel_columns * plan->channels;
+    size_t i_first, i_end, j_first, j_end;
+
+    for (size_t r = first; r < first + rows; r++) {
+        const ptrdiff_t row = trainer_window_clip(window, 0, r, layer->in.dims[0], &i_first, &i_end);
+        for (size_t c = 0; c < plan->out_columns; c++, patches += plan->patch) {
+            const ptrdiff_t column = trainer_window_clip(window, 1, c, plan->in_columns, &j_first, &j_end);
+            for (size_t i = i_first; i < i_end; i++) {
+                const size_t to =
+                    (size_t)(row + (ptrdiff_t)i) * plan->in_columns + (size_t)(column + (ptrdiff_t)j_first);
+                kernel_add((j_end - j_first) * plan->channels, patches + i * run + j_first * plan->channels,
+                           image + to * plan->channels);
+            }
+        }
+    }
+}
+
+static bool is_padded(const struct trainer_layer *layer)
+{
+    const struct trainer_window *window = &layer->settings.window;
+
+    return window->before[0] + window->before[1] + window->after[0] + window->after[1] > 0;
+}
+
+static void gather(const struct trainer_layer *layer, const struct conv2d_plan *plan, size_t first,
+                   size_t rows, const float *image, float *patches)
+{
+    if (is_padded(layer))
+        gather_padded(layer, plan, first, rows, image, patches);
+    else
+        gather_patches(plan, first, rows, image, patches);
+}
+
+static void scatter(const struct trainer_layer *layer, const struct conv2d_plan *plan, size_t first,
+                    size_t rows, const float *patches, float *image)
+{
+    if (is_padded(layer))
+        scatter_padded(layer, plan, first, rows, patches, image);
+    else
+        scatter_patches(plan, first, rows, patches, image);
+}
+
+static int describe(const struct trainer_layer *layer, struct mst_buf *text)
+{
+    return trainer_window_describe(&layer->settings.window, text);
 }
 
 static void forward(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
@@ -152,12 +203,9 @@ static void forward(const struct trainer_layer *layer, const struct trainer_pass
             const size_t left = plan.out_rows - first;
             const size_t rows = left < plan.tile_rows ? left : plan.tile_rows;
             const size_t places = rows * plan.out_columns;
-            gather_patches(&plan, first, rows, x, pass->scratch);
+            gather(layer, &plan, first, rows, x, pass->scratch);
             blas_multiply(places, plan.filters, plan.patch, pass->scratch, weight, 0.0f, y);
-            if (layer->relu)
-                kernel_bias_relu(places, plan.filters, bias, y);
-            else
-                kernel_bias(places, plan.filters, bias, y);
+            trainer_layer_bias_activation(layer, places, plan.filters, bias, y);
             y += places * plan.filters;
         }
     }
@@ -181,16 +229,15 @@ static void backward(const struct trainer_layer *layer, const struct trainer_pas
             const size_t left = plan.out_rows - first;
             const size_t rows = left < plan.tile_rows ? left : plan.tile_rows;
             const size_t places = rows * plan.out_columns, floats = places * plan.filters;
-            if (layer->relu)
-                kernel_relu_mask(floats, y, dy);
+            trainer_activation_gradient(layer->activation, floats, y, dy);
             kernel_add_columns(places, plan.filters, dy, bias_gradient);
-            gather_patches(&plan, first, rows, x, pass->scratch);
+            gather(layer, &plan, first, rows, x, pass->scratch);
             blas_multiply_at(plan.patch, plan.filters, places, pass->scratch, plan.patch, dy, 1.0f,
                              weight_gradient);
             if (dx) {
                 blas_multiply_bt(places, plan.patch, plan.filters, dy, params + weight->offset, 0.0f,
                                  pass->scratch);
-                scatter_patches(&plan, first, rows, pass->scratch, dx + n * plan.in_floats);
+                scatter(layer, &plan, first, rows, pass->scratch, dx + n * plan.in_floats);
             }
             y += floats;
             dy += floats;
@@ -204,6 +251,7 @@ const struct trainer_layer_ops trainer_layer_conv2d = {
     .type = "conv2d",
     .keys = keys,
     .configure = configure,
+    .describe = describe,
     .scratch_floats = scratch_floats,
     .forward = forward,
     .backward = backward,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dense: y = x W + b, x (batch, in), W (in, out), b (out); then relu where asked for.
+/* Dense: y = x W + b, x (batch, in), W (in, out), b (out); then an activation where asked for.
  *     dW = x^T dy, db = sum over the batch of dy, dx = dy W^T */
 #include "dense.h"
 
@@ -32,17 +32,26 @@ static int configure(struct trainer_layer *layer, const cJSON *json, const char 
     return 0;
 }
 
+void trainer_dense_product(const struct trainer_layer *layer, size_t batch, const float *params,
+                           const float *x, float *y)
+{
+    blas_multiply(batch, layer->out.dims[0], layer->in.dims[0], x, params + layer->tensors[0].offset, 0.0f,
+                  y);
+}
+
+void trainer_dense_activate(const struct trainer_layer *layer, size_t batch, const float *params, float *y)
+{
+    const size_t out = layer->out.dims[0];
+    const float *bias = params + layer->tensors[1].offset;
+
+    trainer_layer_bias_activation(layer, batch, out, bias, y);
+}
+
 static void forward(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
                     const float *x, float *y)
 {
-    const size_t in = layer->in.dims[0], out = layer->out.dims[0];
-    const float *weight = params + layer->tensors[0].offset, *bias = params + layer->tensors[1].offset;
-
-    blas_multiply(pass->batch, out, in, x, weight, 0.0f, y);
-    if (layer->relu)
-        kernel_bias_relu(pass->batch, out, bias, y);
-    else
-        kernel_bias(pass->batch, out, bias, y);
+    trainer_dense_product(layer, pass->batch, params, x, y);
+    trainer_dense_activate(layer, pass->batch, params, y);
 }
 
 size_t trainer_dense_tile_rows(const struct trainer_layer *layer)
@@ -54,8 +63,7 @@ size_t trainer_dense_tile_rows(const struct trainer_layer *layer)
 
 void trainer_dense_mask(const struct trainer_layer *layer, size_t batch, const float *y, float *dy)
 {
-    if (layer->relu)
-        kernel_relu_mask(batch * layer->out.dims[0], y, dy);
+    trainer_activation_gradient(layer->activation, batch * layer->out.dims[0], y, dy);
 }
 
 void trainer_dense_bias_gradient(const struct trainer_layer *layer, const struct trainer_pass *pass,

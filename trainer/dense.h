@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a dense layer's backward, for those who do something else with its weight's gradient than sum
+/* The parts of a dense layer's passes, for those who do something else with its weight's gradient than sum
  * it over the workers. Shapes as in dense.c. */
 #ifndef TRAINER_DENSE_H
 #define TRAINER_DENSE_H
@@ -10,6 +10,11 @@
  * the update, while it is still in the cache) before the next is made. Tiles cost nothing: 1 to 64 of them
  * take the same time. */
 #define DENSE_TILE_FLOATS 131072
+
+/* y = x W, and then y = activation(y + b). */
+void trainer_dense_product(const struct trainer_layer *layer, size_t batch, const float *params,
+                           const float *x, float *y);
+void trainer_dense_activate(const struct trainer_layer *layer, size_t batch, const float *params, float *y);
 
 /* Rows in a tile. */
 size_t trainer_dense_tile_rows(const struct trainer_layer *layer);

@@ -19,8 +19,12 @@ static struct trainer_loss evaluate(struct trainer *trainer, const struct traine
         trainer_dataset_gather(set, trainer->samples, batch, trainer->network.input, trainer->labels);
         const float *logits =
             trainer_network_forward(&trainer->network, trainer->parameters[trainer->current], batch);
-        const struct trainer_loss loss =
-            trainer_loss_softmax(batch, classes, logits, trainer->labels, 0.0f, NULL);
+        if (trainer->targets)
+            trainer_dataset_gather_targets(set, trainer->samples, batch, trainer->targets);
+        const struct trainer_answers answers = {.labels = trainer->targets ? NULL : trainer->labels,
+                                                .targets = trainer->targets};
+        const struct trainer_loss loss = trainer_loss_of(trainer_loss_in_force(&trainer->config), batch,
+                                                         classes, logits, &answers, 0.0f, NULL);
         all.sum += loss.sum;
         all.correct += loss.correct;
         done += batch;
@@ -59,6 +63,9 @@ int trainer_evaluate(struct trainer *trainer, struct trainer_evaluation *ret_res
 {
     if (!trainer->config.test)
         return mst_error_set(err, -ENOENT, "there is no test set");
+    const int gathered = trainer_gather_parameters(trainer, err);
+    if (gathered < 0)
+        return gathered;
     return trainer_evaluate_set(trainer, trainer->config.test, ret_result, err);
 }
 

@@ -118,7 +118,7 @@ static void run_own(struct trainer_factors *factors, struct trainer *trainer, ui
     const struct trainer_model *model = network->model;
     const struct trainer_layer *layer = &model->layers[factors->layer];
     const float *params = trainer->parameters[trainer->current];
-    const struct trainer_pass pass = {.batch = trainer->config.batch};
+    const struct trainer_pass pass = trainer_shard_pass(trainer, shard, trainer->keys);
     float *gradients = trainer->gradients[0], *dy = trainer_network_gradient(network, factors->layer);
 
     trainer_network_place_input(network, factors->layer,
@@ -148,7 +148,7 @@ static void run_own(struct trainer_factors *factors, struct trainer *trainer, ui
 static void rebuild_input(const struct trainer_factors *factors, struct trainer *trainer, uint32_t shard)
 {
     struct trainer_network *network = &trainer->network;
-    const struct trainer_pass pass = {.batch = trainer->config.batch};
+    const struct trainer_pass pass = trainer_shard_pass(trainer, shard, trainer->keys);
 
     trainer_network_place_input(network, factors->layer,
                                 place_of(factors, trainer, shard, factors->x, factors->in));

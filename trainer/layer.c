@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layer.h"
 
+#include "kernels.h"
 #include "muster/cleanup.h"
 #include "muster/json.h"
 
@@ -11,10 +12,9 @@
 #include <string.h>
 
 static const struct trainer_layer_ops *const table[] = {
-    &trainer_layer_conv2d,
-    &trainer_layer_dense,
-    &trainer_layer_flatten,
-    &trainer_layer_relu,
+    &trainer_layer_avg_pool, &trainer_layer_batch_norm, &trainer_layer_conv2d,  &trainer_layer_dense,
+    &trainer_layer_dropout,  &trainer_layer_embedding,  &trainer_layer_flatten, &trainer_layer_max_pool,
+    &trainer_layer_relu,     &trainer_layer_sigmoid,    &trainer_layer_softmax, &trainer_layer_tanh,
 };
 
 const struct trainer_layer_ops *trainer_layer_find(const char *type)
@@ -47,10 +47,27 @@ int trainer_layer_activation(struct trainer_layer *layer, const cJSON *json, con
         if (r < 0)
             return r;
     }
-    if (strcmp(text, "relu") != 0 && strcmp(text, "linear") != 0)
-        return mst_error_set(err, -EBADMSG, "%s: activation '%s', expected 'relu' or 'linear'", where, text);
-    layer->relu = strcmp(text, "relu") == 0;
-    return 0;
+    for (enum trainer_activation a = TRAINER_LINEAR; a <= TRAINER_SIGMOID; a++) {
+        if (strcmp(text, trainer_activation_name(a)) == 0) {
+            layer->activation = a;
+            return 0;
+        }
+    }
+    return mst_error_set(
+        err, -EBADMSG, "%s: activation '%.32s', expected 'linear', 'relu', 'tanh' or 'sigmoid'%s", where,
+        text, strcmp(text, "softmax") == 0 ? " (softmax is a layer of its own, and part of the loss)" : "");
+}
+
+void trainer_layer_bias_activation(const struct trainer_layer *layer, size_t rows, size_t columns,
+                                   const float *bias, float *y)
+{
+    if (layer->activation == TRAINER_RELU) {
+        kernel_bias_relu(rows, columns, bias, y);
+        return;
+    }
+    kernel_bias(rows, columns, bias, y);
+    if (layer->activation != TRAINER_LINEAR)
+        trainer_activation_apply(layer->activation, rows * columns, y, y);
 }
 
 void trainer_layer_add_tensor(struct trainer_layer *layer, const char *role, size_t count, const size_t *dims,

@@ -8,8 +8,11 @@
 #ifndef TRAINER_LAYER_H
 #define TRAINER_LAYER_H
 
+#include "activation.h"
+#include "muster/buf.h"
 #include "muster/trainer.h"
 #include "rng.h"
+#include "window.h"
 
 #include <cjson/cJSON.h>
 
@@ -25,7 +28,7 @@ struct trainer_tensor {
     size_t fan_in, fan_out;
     float initial; /* with fan_in 0: what all values start from */
     /* 0: trained. Else the tensor is a running mean of what batches show, which moves by this share of the
-     * difference in each step: backward() puts a shard's value times `scale_average` in the gradient's place,
+     * difference in each step: backward() puts a shard's value times pass->share in the gradient's place,
      * and the optimizer does not train it. */
     float average;
 };
@@ -34,12 +37,34 @@ struct trainer_tensor {
 /* One pass over a batch. Batches are the first, slowest dim of every x, y, dx, dy. */
 struct trainer_pass {
     size_t batch;
+    bool training;        /* with random numbers, and with the batch's own statistics */
+    const uint64_t *keys; /* in training: one a sample, from which its random numbers come */
+    float share;          /* 1 / shards of the step */
     bool accumulate; /* add to the gradients instead of setting them: a worker's second shard in a step */
     float *scratch;  /* as many floats as the layer's scratch_floats() asked for */
+    float *kept;     /* the layer's kept_floats(): what forward writes there, backward finds */
     /* Called when gradients [offset, offset + count) of the arena will not change any more in this step, from
      * the end of the arena towards its start. NULL: nobody is interested. */
     void (*gradient_ready)(void *context, size_t offset, size_t count);
     void *context;
+};
+
+/* For layers in which a sample's output depends on the step's other samples. In a step whose shards are
+ * passed one by one, in one worker or in several, all shards come up to the layer, each gives a part
+ * (part_floats() of them), and with the parts of all, `count` of them in the order of shards, each goes on.
+ */
+struct trainer_mixing {
+    size_t (*part_floats)(const struct trainer_layer *layer);
+    void (*forward_part)(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *x,
+                         float *part);
+    void (*forward_whole)(const struct trainer_layer *layer, const struct trainer_pass *pass,
+                          const float *params, const float *parts, size_t count, const float *x, float *y);
+    /* What becomes of dy here is what backward_whole() takes. The gradients of parameters are the shard's. */
+    void (*backward_part)(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *x,
+                          const float *y, float *dy, float *part, float *grads);
+    void (*backward_whole)(const struct trainer_layer *layer, const struct trainer_pass *pass,
+                           const float *params, const float *parts, size_t count, const float *x,
+                           const float *dy, float *dx);
 };
 
 struct trainer_layer_ops {
@@ -51,7 +76,13 @@ struct trainer_layer_ops {
                      struct mst_error *err);
     bool
         aliases; /* y is x and dx is dy: the layer only sees them in another shape; no forward, no backward */
+    /* Settings that neither shapes nor activation show, for the model's digest; NULL: there are none. */
+    int (*describe)(const struct trainer_layer *layer, struct mst_buf *text);
+    bool (*fits)(const struct trainer_layer *layer, float value);              /* as input; NULL: any does */
     size_t (*scratch_floats)(const struct trainer_layer *layer, size_t batch); /* NULL: none */
+    size_t (*kept_floats)(const struct trainer_layer *layer, size_t batch);    /* NULL: none */
+    const struct trainer_mixing *mixing; /* NULL: each sample is for itself. forward() and backward() are for
+                                          * a step of one shard. */
     /* x (batch x in), y (batch x out); params is the whole arena. */
     void (*forward)(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
                     const float *x, float *y);
@@ -68,27 +99,40 @@ struct trainer_layer {
     struct trainer_shape in, out;
     struct trainer_tensor tensors[TRAINER_LAYER_MAX_TENSORS];
     size_t tensor_count;
-    bool relu; /* "activation": "relu", fused into the layer */
+    enum trainer_activation activation; /* behind the layer's own arithmetic */
+    uint32_t number;                    /* in the model, from 0 */
     union {
+        struct trainer_window window; /* conv2d, max_pool, avg_pool */
         struct {
-            size_t kernel_rows, kernel_columns;
-        } conv2d;
+            double rate;
+        } dropout;
+        struct {
+            double epsilon;
+        } batch_norm;
     } settings;
 };
 
 /* NULL when there is no such type. */
 const struct trainer_layer_ops *trainer_layer_find(const char *type);
-extern const struct trainer_layer_ops trainer_layer_conv2d, trainer_layer_dense, trainer_layer_flatten,
-    trainer_layer_relu;
+extern const struct trainer_layer_ops trainer_layer_avg_pool, trainer_layer_batch_norm, trainer_layer_conv2d,
+    trainer_layer_dense, trainer_layer_dropout, trainer_layer_embedding, trainer_layer_flatten,
+    trainer_layer_max_pool, trainer_layer_relu, trainer_layer_sigmoid, trainer_layer_softmax,
+    trainer_layer_tanh;
 
-/* For configure(): a whole number in [1, max], and "activation" ("relu" or "linear", the default). */
+/* For configure(): a whole number in [1, max], and "activation" (its name; "linear" is the default). */
 int trainer_layer_size(const cJSON *json, const char *key, size_t max, const char *where, size_t *ret_size,
                        struct mst_error *err);
 int trainer_layer_activation(struct trainer_layer *layer, const cJSON *json, const char *where,
                              struct mst_error *err);
+/* y[r][c] = activation(y[r][c] + bias[c]); rows x columns. */
+void trainer_layer_bias_activation(const struct trainer_layer *layer, size_t rows, size_t columns,
+                                   const float *bias, float *y);
 /* Add a tensor; shape is given as `count` dims. */
 void trainer_layer_add_tensor(struct trainer_layer *layer, const char *role, size_t count, const size_t *dims,
                               size_t fan_in, size_t fan_out);
+
+/* For describe(). */
+int trainer_window_describe(const struct trainer_window *window, struct mst_buf *text);
 
 /* Initial values of all of a layer's tensors; `number` is that of its first tensor in the model. */
 void trainer_layer_fill(const struct trainer_layer *layer, uint64_t seed, uint32_t number, float *params);

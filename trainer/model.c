@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model.h"
 
+#include "loss.h"
 #include "muster/buf.h"
 #include "muster/cleanup.h"
 #include "muster/file.h"
@@ -170,8 +171,10 @@ static int read_layer(struct trainer_model *model, const cJSON *json, const char
     r = check_keys(json, layer->ops->keys, common_keys, where, err);
     if (r < 0)
         return r;
+    layer->number = (uint32_t)model->layer_count;
     layer->in = model->layer_count > 0 ? layer[-1].out : model->input;
     r = layer->ops->configure(layer, json, where, err);
+    model->mixes = model->mixes || layer->ops->mixing;
     if (r >= 0)
         r = place_layer(model, layer, where, err);
     if (r >= 0)
@@ -184,7 +187,6 @@ static int read_layers(struct trainer_model *model, const cJSON *json, const cha
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "layers");
     const int count = cJSON_GetArraySize(list);
-    char text[TRAINER_SHAPE_TEXT_BYTES];
 
     if (!cJSON_IsArray(list) || count < 1 || count > TRAINER_MODEL_MAX_LAYERS)
         return mst_error_set(err, -EBADMSG, "%s: key 'layers' must be a list of 1 to %d layers", what,
@@ -197,15 +199,37 @@ static int read_layers(struct trainer_model *model, const cJSON *json, const cha
         if (r < 0)
             return r;
     }
-    const struct trainer_layer *last = &model->layers[model->layer_count - 1];
-    if (last->out.count != 1 || last->out.dims[0] < 2)
-        return mst_error_set(
-            err, -EBADMSG,
-            "%s: layers[%zu] (%s): the last layer gives %s, the loss needs one dim of at least 2"
-            " classes",
-            what, model->layer_count - 1, last->name, trainer_shape_text(&last->out, text));
     if (model->parameters == 0)
         return mst_error_set(err, -EBADMSG, "%s: no layer has parameters: there is nothing to train", what);
+    return 0;
+}
+
+int trainer_model_check_loss(const struct trainer_model *model, enum trainer_loss_kind loss,
+                             const char *where, struct mst_error *err)
+{
+    const struct trainer_layer *last = &model->layers[model->layer_count - 1];
+    const bool softmax = last->ops == &trainer_layer_softmax;
+    const size_t least = loss == TRAINER_MSE ? 1 : 2;
+    char text[TRAINER_SHAPE_TEXT_BYTES];
+
+    if (last->out.count != 1 || last->out.dims[0] < least)
+        return mst_error_set(
+            err, -EBADMSG,
+            "%s: layers[%zu] (%s): the last layer gives %s, the loss '%s' needs one dim of at "
+            "least %zu%s",
+            where, model->layer_count - 1, last->name, trainer_shape_text(&last->out, text),
+            trainer_loss_name(loss), least, least == 2 ? " classes" : "");
+    if (loss == TRAINER_CROSS_ENTROPY && !softmax)
+        return mst_error_set(err, -EBADMSG,
+                             "%s: layers[%zu] (%s): the loss 'cross_entropy' takes probabilities: end with a "
+                             "softmax layer, or take 'softmax_cross_entropy'",
+                             where, model->layer_count - 1, last->name);
+    if (loss == TRAINER_SOFTMAX_CROSS_ENTROPY && softmax)
+        return mst_error_set(
+            err, -EBADMSG,
+            "%s: layers[%zu] (%s): the loss 'softmax_cross_entropy' has a softmax of its own: "
+            "leave the layer out, or take 'cross_entropy'",
+            where, model->layer_count - 1, last->name);
     return 0;
 }
 
@@ -225,11 +249,16 @@ static int read_model(struct trainer_model *model, const cJSON *json, const char
         r = mst_json_get_string(json, "loss", what, &loss, err);
     if (r < 0)
         return r;
-    if (strcmp(loss, "softmax_cross_entropy") != 0)
-        return mst_error_set(err, -EBADMSG, "%s: loss '%.64s', expected 'softmax_cross_entropy'", what, loss);
+    model->loss = trainer_loss_find(loss);
+    if (model->loss == TRAINER_LOSS_OF_MODEL)
+        return mst_error_set(err, -EBADMSG,
+                             "%s: loss '%.64s', expected 'softmax_cross_entropy', 'cross_entropy' or 'mse'",
+                             what, loss);
     r = read_input(json, what, &model->input, err);
     if (r >= 0)
         r = read_layers(model, json, what, err);
+    if (r >= 0)
+        r = trainer_model_check_loss(model, model->loss, what, err);
     return r;
 }
 
@@ -286,6 +315,11 @@ struct trainer_shape trainer_model_input(const struct trainer_model *model)
     return model->input;
 }
 
+enum trainer_loss_kind trainer_model_loss(const struct trainer_model *model)
+{
+    return model->loss;
+}
+
 size_t trainer_model_classes(const struct trainer_model *model)
 {
     return model->layers[model->layer_count - 1].out.dims[0];
@@ -303,12 +337,14 @@ int trainer_model_digest(const struct trainer_model *model, uint8_t ret_digest[s
 {
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(TRAINER_MODEL_MAX_BYTES);
 
-    int r = mst_buf_printf(&text, "softmax_cross_entropy");
+    int r = mst_buf_printf(&text, "%s", trainer_loss_name(model->loss));
     if (r >= 0)
         r = describe_shape(&text, "input", &model->input);
     for (size_t i = 0; r >= 0 && i < model->layer_count; i++) {
         const struct trainer_layer *layer = &model->layers[i];
-        r = mst_buf_printf(&text, "\n%s relu %d", layer->ops->type, layer->relu);
+        r = mst_buf_printf(&text, "\n%s %s", layer->ops->type, trainer_activation_name(layer->activation));
+        if (r >= 0 && layer->ops->describe)
+            r = layer->ops->describe(layer, &text);
         if (r >= 0)
             r = describe_shape(&text, "out", &layer->out);
         for (size_t t = 0; r >= 0 && t < layer->tensor_count; t++)

@@ -67,6 +67,13 @@ static size_t output_floats(const struct trainer_network *network, size_t i)
     return network->max_batch * trainer_shape_elements(&network->model->layers[i].out);
 }
 
+static size_t kept_floats(const struct trainer_network *network, size_t i)
+{
+    const struct trainer_layer *layer = &network->model->layers[i];
+
+    return layer->ops->kept_floats ? layer->ops->kept_floats(layer, network->max_batch) : 0;
+}
+
 int trainer_network_init(struct trainer_network *network, const struct trainer_model *model, size_t max_batch,
                          struct mst_error *err)
 {
@@ -81,9 +88,13 @@ int trainer_network_init(struct trainer_network *network, const struct trainer_m
     for (size_t i = 0; i < model->layer_count; i++)
         total += model->layers[i].ops->aliases ? 0 : trainer_floats_round(output_floats(network, i));
 
+    for (size_t i = 0; i < model->layer_count; i++)
+        total += trainer_floats_round(kept_floats(network, i));
+
     network->outputs = calloc(model->layer_count, sizeof *network->outputs);
+    network->kept = calloc(model->layer_count, sizeof *network->kept);
     network->arena = trainer_floats_new(total);
-    if (!network->outputs || !network->arena) {
+    if (!network->outputs || !network->kept || !network->arena) {
         trainer_network_release(network);
         return mst_error_set(err, -ENOMEM, "no memory for %zu floats: model '%s' with batches of %zu", total,
                              model->name, max_batch);
@@ -94,6 +105,8 @@ int trainer_network_init(struct trainer_network *network, const struct trainer_m
         network->outputs[i] =
             model->layers[i].ops->aliases ? x : network->arena + take(&plan, output_floats(network, i));
     }
+    for (size_t i = 0; i < model->layer_count; i++)
+        network->kept[i] = network->arena + take(&plan, kept_floats(network, i));
     network->gradients[0] = network->arena + take(&plan, plan.gradient_floats[0]);
     network->gradients[1] = network->arena + take(&plan, plan.gradient_floats[1]);
     network->scratch = network->arena + take(&plan, plan.scratch_floats);
@@ -105,6 +118,7 @@ void trainer_network_release(struct trainer_network *network)
 {
     free(network->arena);
     free(network->outputs);
+    free(network->kept);
     *network = (struct trainer_network){0};
 }
 
@@ -142,6 +156,7 @@ void trainer_network_forward_layers(struct trainer_network *network, const float
     own.scratch = network->scratch;
     for (size_t i = first; i < end; i++) {
         const struct trainer_layer *layer = &network->model->layers[i];
+        own.kept = network->kept[i];
         if (!layer->ops->aliases)
             layer->ops->forward(layer, &own, params, trainer_network_input(network, i), network->outputs[i]);
     }
@@ -167,6 +182,7 @@ void trainer_network_backward_layers(struct trainer_network *network, const floa
         const struct trainer_layer *layer = &network->model->layers[i];
         if (layer->ops->aliases)
             continue;
+        own.kept = network->kept[i];
         float *dx = i > lowest ? trainer_network_gradient(network, i - 1) : NULL;
         layer->ops->backward(layer, &own, params, trainer_network_input(network, i), network->outputs[i],
                              trainer_network_gradient(network, i), dx, grads);

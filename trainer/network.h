@@ -16,6 +16,7 @@ struct trainer_network {
     float **outputs;     /* by layer; the array is owned */
     float *gradients[2]; /* of outputs: the last layer's is [0], see trainer_network_gradient() */
     float *scratch;
+    float **kept; /* by layer: what it keeps from forward to backward; the array is owned */
 };
 
 int trainer_network_init(struct trainer_network *network, const struct trainer_model *model, size_t max_batch,

@@ -17,6 +17,9 @@ enum trainer_rng_stream {
     TRAINER_RNG_WEIGHTS = 1,    /* low word: number of the tensor in the model */
     TRAINER_RNG_ORDER = 2,      /* low word: number of the pass over the data */
     TRAINER_RNG_VALIDATION = 3, /* low word: 0 */
+    TRAINER_RNG_SAMPLES = 4,    /* low word: the shard, see trainer_shard_pass() */
+    TRAINER_RNG_DROPOUT = 5,    /* low word: the layer; the seed is a sample's key, as in the next */
+    TRAINER_RNG_SHIFT = 6,      /* low word: 0 */
 };
 
 struct trainer_rng {

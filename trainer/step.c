@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step of mirrored SGD: this worker's shards, the exchange around them, and the update as sums land. */
 #include "muster/clock.h"
+#include "shift.h"
 #include "trainer_state.h"
 
 #include <inttypes.h>
@@ -64,6 +65,30 @@ void trainer_load_shard(struct trainer *trainer, uint32_t shard, float *x, uint3
     trainer_order_batch(&trainer->order, trainer->step, config->shards, shard, config->batch,
                         trainer->samples);
     trainer_dataset_gather(config->train, trainer->samples, config->batch, x, labels);
+    if (trainer->targets)
+        trainer_dataset_gather_targets(config->train, trainer->samples, config->batch, trainer->targets);
+    if (config->rule.shift > 0) {
+        const struct trainer_pass pass = trainer_shard_pass(trainer, shard, trainer->keys);
+        trainer_shift_images(&config->model->input, config->rule.shift, config->batch, pass.keys, x);
+    }
+}
+
+struct trainer_pass trainer_shard_pass(const struct trainer *trainer, uint32_t shard, uint64_t *keys)
+{
+    const struct trainer_config *config = &trainer->config;
+    struct trainer_rng rng;
+
+    trainer_rng_init(&rng, config->seed, TRAINER_RNG_SAMPLES, shard);
+    trainer_rng_init(&rng, rng.state ^ trainer->step, TRAINER_RNG_SAMPLES, shard);
+    for (uint32_t i = 0; i < config->batch; i++)
+        keys[i] = trainer_rng_next(&rng);
+    return (struct trainer_pass){
+        .batch = config->batch, .training = true, .keys = keys, .share = 1.0f / (float)config->shards};
+}
+
+enum trainer_loss_kind trainer_loss_in_force(const struct trainer_config *config)
+{
+    return config->rule.loss != TRAINER_LOSS_OF_MODEL ? config->rule.loss : config->model->loss;
 }
 
 struct trainer_loss trainer_shard_loss(const struct trainer *trainer, const float *logits, float *gradient)
@@ -71,8 +96,11 @@ struct trainer_loss trainer_shard_loss(const struct trainer *trainer, const floa
     const struct trainer_config *config = &trainer->config;
     const float scale = 1.0f / ((float)config->batch * (float)config->shards);
 
-    return trainer_loss_softmax(config->batch, trainer_model_classes(config->model), logits, trainer->labels,
-                                scale, gradient);
+    const struct trainer_answers answers = {.labels = trainer->targets ? NULL : trainer->labels,
+                                            .targets = trainer->targets};
+
+    return trainer_loss_of(trainer_loss_in_force(config), config->batch, trainer_model_classes(config->model),
+                           logits, &answers, scale, gradient);
 }
 
 /* Forward and backward over one of this worker's shards. *loss adds up those of shards whose gradients are
@@ -89,7 +117,10 @@ static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struc
 
     trainer->shard_under_way = place;
     trainer_load_shard(trainer, shard, trainer->network.input, trainer->labels);
-    const float *logits = trainer_network_forward(&trainer->network, params, config->batch);
+    struct trainer_pass pass = trainer_shard_pass(trainer, shard, trainer->keys);
+    const size_t layers = config->model->layer_count;
+    trainer_network_forward_layers(&trainer->network, params, &pass, 0, layers);
+    const float *logits = trainer_network_input(&trainer->network, layers);
     const struct trainer_loss own = trainer_shard_loss(trainer, logits, trainer->network.gradients[0]);
     loss->sum = own.sum + (first ? 0 : loss->sum);
     loss->correct = own.correct + (first ? 0 : loss->correct);
@@ -97,13 +128,24 @@ static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struc
         trainer_fill_tail(gradients + trainer->count, loss, pause);
         gradient_ready(trainer, trainer->count, TRAINER_TAIL_FLOATS);
     }
-    const struct trainer_pass pass = {
-        .batch = config->batch,
-        .accumulate = !first,
-        .gradient_ready = last ? gradient_ready : NULL,
+    pass.accumulate = !first;
+    pass.gradient_ready = last ? gradient_ready : NULL;
+    pass.context = trainer;
+    trainer_network_backward(&trainer->network, params, &pass, gradients);
+}
+
+struct trainer_sum trainer_gradient_sum(struct trainer *trainer)
+{
+    return (struct trainer_sum){
+        .step = trainer->step,
+        .parts = trainer->gradients,
+        .part_count = trainer->gradient_count,
+        .shards = trainer->exchange->ops->keeps_parts ? trainer->config.shards : trainer->world,
+        .count = trainer->count + TRAINER_TAIL_FLOATS,
+        .rounded = trainer->count,
+        .landed = trainer_landed,
         .context = trainer,
     };
-    trainer_network_backward(&trainer->network, params, &pass, gradients);
 }
 
 /* All of this worker's shards, and the exchange around them. */
@@ -115,16 +157,7 @@ static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchan
 
     trainer->exchange_error = (struct mst_error)MST_ERROR_INIT;
     if (exchange) {
-        const struct trainer_sum sum = {
-            .step = trainer->step,
-            .parts = trainer->gradients,
-            .part_count = trainer->gradient_count,
-            .shards = exchange->ops->keeps_parts ? trainer->config.shards : trainer->world,
-            .count = trainer->count + TRAINER_TAIL_FLOATS,
-            .rounded = trainer->count,
-            .landed = trainer_landed,
-            .context = trainer,
-        };
+        const struct trainer_sum sum = trainer_gradient_sum(trainer);
         const int r = exchange_begin(exchange, &sum, err);
         if (r < 0)
             return r;
@@ -136,6 +169,31 @@ static int run_shards(struct trainer *trainer, bool pause, struct trainer_exchan
     return exchange ? exchange_finish(exchange, ret_stats, err) : 0;
 }
 
+static int run(struct trainer *trainer, bool pause, struct trainer_exchange_stats *ret_stats,
+               struct mst_error *err)
+{
+    if (trainer->factors)
+        return trainer_factors_run(trainer->factors, trainer, pause, ret_stats, err);
+    if (trainer->sharded)
+        return trainer_sharded_run(trainer->sharded, trainer, pause, ret_stats, err);
+    if (trainer->lockstep)
+        return trainer_lockstep_run(trainer->lockstep, trainer, pause, ret_stats, err);
+    return run_shards(trainer, pause, ret_stats, err);
+}
+
+/* The next parameters are the current ones. Before a pause a share's go to all: nobody knows in which view it
+ * goes on. */
+static int advance(struct trainer *trainer, bool paused, struct mst_error *err)
+{
+    trainer->step++;
+    if (!trainer->sharded) {
+        trainer->current = 1 - trainer->current;
+        return 0;
+    }
+    trainer_sharded_advance(trainer->sharded);
+    return paused ? trainer_gather_parameters(trainer, err) : 0;
+}
+
 int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
                  struct mst_error *err)
 {
@@ -144,8 +202,7 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
     const float *tail = trainer->gradients[0] + trainer->count;
     struct trainer_exchange_stats exchanged = {0};
 
-    const int r = trainer->factors ? trainer_factors_run(trainer->factors, trainer, pause, &exchanged, err)
-                                   : run_shards(trainer, pause, &exchanged, err);
+    int r = run(trainer, pause, &exchanged, err);
     if (r < 0)
         return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
     if (!isfinite(tail[TRAINER_TAIL_LOSS]))
@@ -155,8 +212,9 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
                              trainer->step + 1, trainer->config.lr);
     if (trainer->config.rule.clip_norm > 0)
         update(trainer, trainer_optimizer_clip(&trainer->config, trainer->gradients[0]), 0, trainer->count);
-    trainer->current = 1 - trainer->current;
-    trainer->step++;
+    r = advance(trainer, tail[TRAINER_TAIL_PAUSE] > 0, err);
+    if (r < 0)
+        return r;
     const double total_ms = mst_ms_since(start_ns);
     *ret_stats = (struct trainer_step_stats){
         .step = trainer->step,

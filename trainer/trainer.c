@@ -19,6 +19,25 @@
  * product packs the whole weight matrix for each call, and with single samples it would do little else. */
 #define EVALUATE_BATCH 64
 
+/* Of the first layer, where it does not take any value. */
+static int check_values(const struct trainer_model *model, const struct trainer_dataset *set,
+                        const char *name, struct mst_error *err)
+{
+    const struct trainer_layer *first = &model->layers[0];
+    const size_t elements = trainer_shape_elements(&set->shape);
+
+    for (size_t i = 0; first->ops->fits && i < set->count * elements; i++) {
+        const float value = set->floats ? set->floats[i] : (float)set->values[i] / 255.0f;
+        if (!first->ops->fits(first, value))
+            return mst_error_set(err, -EINVAL,
+                                 "the %s data has %g (sample %zu, value %zu), which layer '%s' (%s) does not "
+                                 "take: its numbers go from 0 to %zu",
+                                 name, (double)value, i / elements, i % elements, first->name,
+                                 first->ops->type, first->tensors[0].shape.dims[0] - 1);
+    }
+    return 0;
+}
+
 static int check_data(const struct trainer_config *config, const struct trainer_dataset *set,
                       const char *name, struct mst_error *err)
 {
@@ -29,15 +48,27 @@ static int check_data(const struct trainer_config *config, const struct trainer_
         return mst_error_set(err, -EINVAL, "model '%s' takes %s, the %s data is %s", model->name,
                              trainer_shape_text(&model->input, wants), name,
                              trainer_shape_text(&set->shape, has));
+    if (set->target_size > 0 &&
+        (trainer_loss_in_force(config) != TRAINER_MSE || set->target_size != trainer_model_classes(model)))
+        return mst_error_set(
+            err, -EINVAL,
+            "model '%s' has %zu outputs and the loss '%s', the %s data targets of %zu values: "
+            "they are for as many outputs and the loss 'mse'",
+            model->name, trainer_model_classes(model), trainer_loss_name(trainer_loss_in_force(config)), name,
+            set->target_size);
     if (set->classes > trainer_model_classes(model))
         return mst_error_set(err, -EINVAL, "model '%s' has %zu outputs, the %s data %zu classes", model->name,
                              trainer_model_classes(model), name, set->classes);
-    return 0;
+    return check_values(model, set, name, err);
 }
 
 int trainer_check(const struct trainer_config *config, struct mst_error *err)
 {
-    int r = check_data(config, config->train, "training", err);
+    int r = trainer_model_check_loss(config->model, trainer_loss_in_force(config), config->model->name, NULL);
+    if (r < 0)
+        return mst_error_set(err, -EINVAL, "the loss '%s' does not suit model '%s'",
+                             trainer_loss_name(trainer_loss_in_force(config)), config->model->name);
+    r = check_data(config, config->train, "training", err);
     if (r >= 0 && config->test)
         r = check_data(config, config->test, "test", err);
     if (r < 0)
@@ -59,6 +90,16 @@ int trainer_check(const struct trainer_config *config, struct mst_error *err)
     if (config->threads > TRAINER_MAX_THREADS)
         return mst_error_set(err, -EINVAL, "%" PRIu32 " threads, expected at most %d", config->threads,
                              TRAINER_MAX_THREADS);
+    const struct trainer_shape *input = &config->model->input;
+    if (config->rule.shift > 0 && input->count != 3)
+        return mst_error_set(err, -EINVAL,
+                             "images to be shifted are rows x columns x channels, and model '%s' has another "
+                             "input",
+                             config->model->name);
+    if (config->rule.shift > 0 &&
+        (config->rule.shift >= input->dims[0] || config->rule.shift >= input->dims[1]))
+        return mst_error_set(err, -EINVAL, "a shift by %" PRIu32 ", expected less than the image's %zu x %zu",
+                             config->rule.shift, input->dims[0], input->dims[1]);
     return trainer_optimizer_check(config, err);
 }
 
@@ -66,7 +107,7 @@ int trainer_config_digest(const struct trainer_config *config, uint8_t ret_diges
                           struct mst_error *err)
 {
     struct {
-        uint64_t protocol, batch, shards, steps_per_epoch, epochs, seed, optimizer, schedule;
+        uint64_t protocol, batch, shards, steps_per_epoch, epochs, seed, optimizer, schedule, loss, shift;
         double lr, momentum, beta1, beta2, epsilon, weight_decay, clip_norm;
         double warmup_epochs, step_epochs, step_factor, min_lr;
         uint8_t model[MST_SHA256_BYTES], train[MST_SHA256_BYTES], test[MST_SHA256_BYTES];
@@ -81,6 +122,8 @@ int trainer_config_digest(const struct trainer_config *config, uint8_t ret_diges
         .momentum = config->momentum,
         .optimizer = config->rule.optimizer,
         .schedule = config->rule.schedule,
+        .loss = trainer_loss_in_force(config),
+        .shift = config->rule.shift,
         .beta1 = config->rule.beta1,
         .beta2 = config->rule.beta2,
         .epsilon = config->rule.epsilon,
@@ -91,7 +134,7 @@ int trainer_config_digest(const struct trainer_config *config, uint8_t ret_diges
         .step_factor = config->rule.step_factor,
         .min_lr = config->rule.min_lr,
     };
-    static_assert(sizeof all == 19 * 8 + 3 * MST_SHA256_BYTES,
+    static_assert(sizeof all == 21 * 8 + 3 * MST_SHA256_BYTES,
                   "no padding, whose bytes would not be defined");
 
     const int r = trainer_model_digest(config->model, all.model, err);
@@ -144,9 +187,16 @@ static int allocate(struct trainer *trainer, struct mst_error *err)
     const size_t batch = trainer->config.batch > EVALUATE_BATCH ? trainer->config.batch : EVALUATE_BATCH;
     trainer->samples = calloc(batch, sizeof *trainer->samples);
     trainer->labels = calloc(batch, sizeof *trainer->labels);
-    if (!complete || !trainer->gradients || !trainer->samples || !trainer->labels)
+    trainer->keys = calloc(batch, sizeof *trainer->keys);
+    if (trainer->config.train->target_size > 0) {
+        trainer->targets = calloc(batch * trainer->config.train->target_size, sizeof *trainer->targets);
+        complete = complete && trainer->targets;
+    }
+    if (!complete || !trainer->keys || !trainer->gradients || !trainer->samples || !trainer->labels)
         return mst_error_set(err, -ENOMEM, "no memory for %zu parameters", count);
     int r = set_gradients(trainer, 1, 1, err);
+    if (r >= 0 && trainer->config.model->mixes)
+        r = trainer_lockstep_new(trainer->config.model, &trainer->lockstep, err);
     if (r >= 0)
         r = trainer_network_init(&trainer->network, trainer->config.model, batch, err);
     if (r >= 0)
@@ -202,7 +252,11 @@ void trainer_free(struct trainer *trainer)
     free(trainer->gradients);
     free(trainer->samples);
     free(trainer->labels);
+    free(trainer->keys);
+    free(trainer->targets);
+    trainer_lockstep_free(trainer->lockstep);
     trainer_factors_free(trainer->factors);
+    trainer_sharded_free(trainer->sharded);
     trainer_network_release(&trainer->network);
     trainer_order_release(&trainer->order);
     free(trainer);
@@ -210,9 +264,17 @@ void trainer_free(struct trainer *trainer)
 
 int trainer_check_method(const struct trainer_model *model, enum trainer_method method, struct mst_error *err)
 {
+    struct trainer_split split;
     size_t layer;
 
-    return method == TRAINER_FACTORS ? trainer_split_find(model, "factors", &layer, err) : 0;
+    switch (method) {
+    case TRAINER_FACTORS:
+        return trainer_split_find(model, "factors", &layer, err);
+    case TRAINER_SHARDED:
+        return trainer_split_plan(model, &split, err);
+    default:
+        return 0;
+    }
 }
 
 int trainer_set_method(struct trainer *trainer, enum trainer_method method, struct mst_error *err)
@@ -222,13 +284,33 @@ int trainer_set_method(struct trainer *trainer, enum trainer_method method, stru
     assert(!trainer->exchange);
     if (method == trainer->method)
         return 0;
-    const int r = method == TRAINER_FACTORS ? trainer_factors_new(trainer, &factors, err) : 0;
+    int r = trainer_check_method(trainer->config.model, method, err);
+    if (r >= 0 && method == TRAINER_FACTORS)
+        r = trainer_factors_new(trainer, &factors, err);
     if (r < 0)
         return r;
     trainer_factors_free(trainer->factors);
     trainer->factors = factors;
     trainer->method = method;
     return 0;
+}
+
+/* A share is of one view. What was not gathered is lost with it; the next one is taken from what was. */
+static int enter_share(struct trainer *trainer, bool enter, struct mst_error *err)
+{
+    if (trainer->sharded && trainer_sharded_is_ahead(trainer->sharded))
+        trainer->step = trainer_sharded_gathered(trainer->sharded);
+    trainer_sharded_free(trainer->sharded);
+    trainer->sharded = NULL;
+    if (!enter || trainer->method != TRAINER_SHARDED)
+        return 0;
+    const int r = trainer_sharded_new(trainer, &trainer->sharded, err);
+    if (r < 0) {
+        trainer->exchange = NULL;
+        trainer->rank = 0;
+        trainer->world = 1;
+    }
+    return r;
 }
 
 int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *exchange, struct mst_error *err)
@@ -249,7 +331,14 @@ int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *excha
     trainer->exchange = apart || world > 1 ? exchange : NULL;
     trainer->rank = rank;
     trainer->world = world;
-    return 0;
+    return enter_share(trainer, exchange != NULL, err);
+}
+
+int trainer_gather_parameters(struct trainer *trainer, struct mst_error *err)
+{
+    return trainer->sharded && trainer_sharded_is_ahead(trainer->sharded)
+               ? trainer_sharded_gather(trainer->sharded, trainer, err)
+               : 0;
 }
 
 uint64_t trainer_steps_done(const struct trainer *trainer)

@@ -6,6 +6,8 @@
 #include "dataset.h"
 #include "exchange/exchange.h"
 #include "factors.h"
+#include "sharded.h"
+#include "lockstep.h"
 #include "loss.h"
 #include "network.h"
 #include "optimizer.h"
@@ -40,19 +42,33 @@ struct trainer {
     size_t gradient_count;           /* in use */
     size_t gradients_owned;          /* different ones: the first of them */
     uint32_t *samples, *labels;      /* batch of them */
+    uint64_t *keys;                  /* the same, of struct trainer_pass */
+    float *targets;                  /* the same, in a set with targets; else NULL */
     size_t shard_under_way;          /* the one of `gradients` that is being computed */
     struct mst_error exchange_error; /* of a slice handed over during backward; code 0: none */
     enum trainer_method method;
     struct trainer_factors *factors; /* owned; NULL with another method */
+    struct trainer_sharded *sharded; /* owned; NULL with another method, and without an exchange */
+    struct trainer_lockstep *lockstep; /* owned; NULL for models that do not mix samples */
 };
 
 /* What the methods share. */
 
-/* The samples of a shard in the step to come: batch times the model's input, and their labels. */
+/* How the layers are to take a shard of the step to come, with keys in `keys` (batch of them, borrowed). Keys
+ * follow from seed, step, shard and place in the batch:
+ *     start stream TRAINER_RNG_SAMPLES, shard from the seed; start it again from its state xor the step; draw
+ */
+struct trainer_pass trainer_shard_pass(const struct trainer *trainer, uint32_t shard, uint64_t *keys);
+/* The samples of a shard in the step to come: batch times the model's input, moved where the rule says so,
+ * and their labels; targets go to trainer->targets. */
 void trainer_load_shard(struct trainer *trainer, uint32_t shard, float *x, uint32_t *labels);
-/* Of a shard's batch, labels in trainer->labels. The gradient by the logits comes out divided by the samples
- * of all workers, so that the sum over the shards is the mean. */
+/* The loss in force: the rule's or the model's. */
+enum trainer_loss_kind trainer_loss_in_force(const struct trainer_config *config);
+/* Of a shard's batch, labels in trainer->labels, targets in trainer->targets. The gradient by the logits
+ * comes out divided by the samples of all workers, so that the sum over the shards is the mean. */
 struct trainer_loss trainer_shard_loss(const struct trainer *trainer, const float *logits, float *gradient);
+/* What the exchange is told of the gradients and what lies behind them. */
+struct trainer_sum trainer_gradient_sum(struct trainer *trainer);
 void trainer_fill_tail(float *tail, const struct trainer_loss *loss, bool pause);
 /* The mean gradient of [offset, offset + count) is known, in gradients[0]: write the next parameters there.
  * What lies behind the parameters is passed over. Where gradients are clipped, nothing is written before all

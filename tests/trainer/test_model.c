@@ -26,7 +26,8 @@ static void reads_the_published_model(void **state)
     assert_string_equal(model->layers[2].name, "dense_1");
     assert_int_equal(model->layers[1].out.dims[0], 21632);
     assert_int_equal(model->layers[2].tensors[0].offset, 320);
-    assert_true(model->layers[0].relu && model->layers[2].relu && !model->layers[3].relu);
+    assert_true(model->layers[0].activation == TRAINER_RELU && model->layers[2].activation == TRAINER_RELU &&
+                model->layers[3].activation == TRAINER_LINEAR);
     trainer_model_free(model);
 }
 
@@ -67,7 +68,7 @@ static const struct {
     {HEAD "{\"type\":\"flatten\",\"units\":1}," DENSE TAIL, "layers[0] (flatten_1): unknown key 'units'"},
     {HEAD "{\"type\":\"flatten\",\"name\":\"a/b\"}," DENSE TAIL, "name 'a/b' must be"},
     {HEAD "{\"type\":\"flatten\",\"name\":\"dense_1\"}," DENSE TAIL, "layers[0] has the same name"},
-    {"{\"name\":\"m\",\"input\":[28,28,1],\"loss\":\"mse\",\"layers\":[" FLAT "," DENSE TAIL, "loss 'mse'"},
+    {"{\"name\":\"m\",\"input\":[28,28,1],\"loss\":\"mae\",\"layers\":[" FLAT "," DENSE TAIL, "loss 'mae'"},
     {"{\"name\":\"\",\"input\":[28],\"loss\":\"softmax_cross_entropy\",\"layers\":[" DENSE TAIL,
      "name '' must be"},
     {"{\"name\":\"m\",\"input\":[],\"loss\":\"softmax_cross_entropy\",\"layers\":[" DENSE TAIL,

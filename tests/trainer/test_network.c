@@ -35,6 +35,37 @@ static const struct {
      ",\"layers\":[{\"type\":\"conv2d\",\"filters\":700,\"kernel\":[3,3]},"
      "{\"type\":\"conv2d\",\"filters\":2,\"kernel\":[3,38]},{\"type\":\"flatten\"},"
      "{\"type\":\"dense\",\"units\":2}]}"},
+    {"conv2d with steps and padding, even and uneven",
+     "{\"name\":\"t\",\"input\":[6,7,2]," LOSS
+     ",\"layers\":[{\"type\":\"conv2d\",\"filters\":3,\"kernel\":3,\"stride\":2,\"padding\":\"same\"},"
+     "{\"type\":\"conv2d\",\"filters\":4,\"kernel\":[4,2],\"stride\":[1,2],\"padding\":[3,1],"
+     "\"activation\":\"tanh\"},{\"type\":\"flatten\"},{\"type\":\"dense\",\"units\":3}]}"},
+    {"max_pool, with windows apart, and over each other with padding",
+     "{\"name\":\"t\",\"input\":[7,6,1]," LOSS
+     ",\"layers\":[{\"type\":\"conv2d\",\"filters\":3,\"kernel\":[2,3]},{\"type\":\"max_pool\",\"size\":2},"
+     "{\"type\":\"conv2d\",\"filters\":4,\"kernel\":1},{\"type\":\"max_pool\",\"size\":[3,2],\"stride\":1,"
+     "\"padding\":\"same\"},{\"type\":\"flatten\"},{\"type\":\"dense\",\"units\":3}]}"},
+    {"avg_pool, the same",
+     "{\"name\":\"t\",\"input\":[7,6,1]," LOSS
+     ",\"layers\":[{\"type\":\"conv2d\",\"filters\":3,\"kernel\":[2,3]},{\"type\":\"avg_pool\",\"size\":2},"
+     "{\"type\":\"conv2d\",\"filters\":4,\"kernel\":1},{\"type\":\"avg_pool\",\"size\":[3,2],\"stride\":1,"
+     "\"padding\":\"same\"},{\"type\":\"flatten\"},{\"type\":\"dense\",\"units\":3}]}"},
+    {"tanh, sigmoid and softmax as layers of their own",
+     "{\"name\":\"t\",\"input\":[5]," LOSS
+     ",\"layers\":[{\"type\":\"dense\",\"units\":6},{\"type\":\"tanh\"},{\"type\":\"dense\",\"units\":5},"
+     "{\"type\":\"sigmoid\"},{\"type\":\"dense\",\"units\":5},{\"type\":\"softmax\"},"
+     "{\"type\":\"dense\",\"units\":3,\"activation\":\"sigmoid\"}]}"},
+    {"softmax with the loss over probabilities",
+     "{\"name\":\"t\",\"input\":[5],\"loss\":\"cross_entropy\",\"layers\":[{\"type\":\"dense\",\"units\":4},"
+     "{\"type\":\"softmax\"}]}"},
+    {"the mean squared difference",
+     "{\"name\":\"t\",\"input\":[5],\"loss\":\"mse\",\"layers\":[{\"type\":\"dense\",\"units\":4}]}"},
+    {"dropout outside of training",
+     "{\"name\":\"t\",\"input\":[5]," LOSS ",\"layers\":[{\"type\":\"dense\",\"units\":4},"
+     "{\"type\":\"dropout\",\"rate\":0.5},{\"type\":\"dense\",\"units\":3}]}"},
+    {"embedding", "{\"name\":\"t\",\"input\":[4]," LOSS
+                  ",\"layers\":[{\"type\":\"embedding\",\"vocabulary\":5,\"size\":3},"
+                  "{\"type\":\"flatten\"},{\"type\":\"dense\",\"units\":3}]}"},
 };
 
 struct fixture {
@@ -60,7 +91,9 @@ static void set_up(struct fixture *fixture, const char *text)
     for (size_t i = 0; i < fixture->model->layer_count; i++)
         trainer_layer_fill(&fixture->model->layers[i], 5, (uint32_t)(10 * i), fixture->params);
     for (size_t i = 0; i < BATCH * trainer_shape_elements(&fixture->model->input); i++)
-        fixture->network.input[i] = trainer_rng_float(&rng) * 2 - 1;
+        fixture->network.input[i] = fixture->model->layers[0].ops == &trainer_layer_embedding
+                                        ? (float)trainer_rng_below(&rng, 6) /* 5 is none of the table */
+                                        : trainer_rng_float(&rng) * 2 - 1;
     for (size_t i = 0; i < BATCH; i++)
         fixture->labels[i] = (uint32_t)(i % trainer_model_classes(fixture->model));
 }
@@ -77,8 +110,10 @@ static double loss_of(struct fixture *fixture, bool with_gradient)
 {
     const float *logits = trainer_network_forward(&fixture->network, fixture->params, BATCH);
 
-    return trainer_loss_softmax(BATCH, trainer_model_classes(fixture->model), logits, fixture->labels, 1.0f,
-                                with_gradient ? fixture->network.gradients[0] : NULL)
+    const struct trainer_answers answers = {.labels = fixture->labels};
+
+    return trainer_loss_of(fixture->model->loss, BATCH, trainer_model_classes(fixture->model), logits,
+                           &answers, 1.0f, with_gradient ? fixture->network.gradients[0] : NULL)
         .sum;
 }
 

@@ -128,6 +128,16 @@ const uint8_t *trainer_dataset_digest(const struct trainer_dataset *dataset);
  * (kernel row, kernel column, channel in, filter); dense weights (in, out). */
 struct trainer_model;
 
+/* softmax_cross_entropy takes the last layer's outputs as logits; cross_entropy takes them as probabilities,
+ * behind a softmax layer; mse, the mean squared difference, from labels (one of them 1, the others 0) or
+ * targets. */
+enum trainer_loss_kind {
+    TRAINER_LOSS_OF_MODEL,
+    TRAINER_SOFTMAX_CROSS_ENTROPY,
+    TRAINER_CROSS_ENTROPY,
+    TRAINER_MSE
+};
+
 #define TRAINER_MODEL_MAX_BYTES      1048576 /* of a model file */
 #define TRAINER_MODEL_MAX_LAYERS     256
 #define TRAINER_MODEL_MAX_PARAMETERS 268435456 /* floats: 1 GiB */
@@ -142,6 +152,7 @@ const char *trainer_model_name(const struct trainer_model *model);  /* borrowed 
 size_t trainer_model_parameters(const struct trainer_model *model); /* floats */
 struct trainer_shape trainer_model_input(const struct trainer_model *model);
 size_t trainer_model_classes(const struct trainer_model *model); /* width of the last layer */
+enum trainer_loss_kind trainer_model_loss(const struct trainer_model *model);
 
 /* ---- exchange ------------------------------------------------------------------------------------------ */
 
@@ -228,8 +239,12 @@ enum trainer_optimizer { TRAINER_SGD, TRAINER_NESTEROV, TRAINER_ADAM, TRAINER_AD
  *     cosine     min_lr + (lr - min_lr) * (1 + cos(pi * at / (all steps - warmup))) / 2 */
 enum trainer_schedule { TRAINER_CONSTANT, TRAINER_STEP, TRAINER_COSINE };
 
-/* How gradients become the next parameters. All zeros: plain SGD at a constant rate. */
+/* How gradients become the next parameters. All zeros: plain SGD at a constant rate, with the model's loss.
+ */
 struct trainer_rule {
+    enum trainer_loss_kind loss; /* in place of the model's */
+    uint32_t shift; /* images of the training set are moved by up to so many places, at random, in
+                     * both directions; zeros come in from behind the edge */
     enum trainer_optimizer optimizer; /* nesterov takes config->momentum, adam and adamw do not */
     double beta1, beta2, epsilon;     /* adam and adamw; 0: the usual ones above */
     double weight_decay;              /* added to the gradient, times the parameter; adamw: apart from it */
@@ -282,6 +297,10 @@ enum trainer_method {
                       * the samples of all. Needs an exchange that can gather, and, for equal replicas, the
                       * same trainer_kernel_name() in all workers. The same shards give the same bits with any
                       * number of workers. */
+    TRAINER_SHARDED, /* the output of the largest dense layer, whose weight is split over the workers. Whole
+                      * parameters are only in trainer_gather_parameters()'s hands: when a view ends without
+                      * it, the state is the one that was gathered last. Without an exchange as TRAINER_SUM.
+                      * Kernels as above; bits depend on the number of workers. */
 };
 /* -ENOTSUP names what in the model does not allow the method. */
 int trainer_check_method(const struct trainer_model *model, enum trainer_method method,
@@ -289,6 +308,12 @@ int trainer_check_method(const struct trainer_model *model, enum trainer_method 
 /* Before trainer_set_exchange(), without an exchange; TRAINER_SUM at first. Errors as trainer_check_method(),
  * -ENOMEM; then the method is as before. */
 int trainer_set_method(struct trainer *trainer, enum trainer_method method, struct mst_error *err);
+
+/* With TRAINER_SHARDED: have the whole parameters in all workers, which all must call this at the same step;
+ * trainer_evaluate(), trainer_verify_replicas() and a step that pauses do it themselves. What works on
+ * one worker's parameters (digest, save, checkpoints, evaluating a range) sees those that were gathered last.
+ * With other methods, and when no step was made since, nothing is to do. Errors as trainer_exchange_sum(). */
+int trainer_gather_parameters(struct trainer *trainer, struct mst_error *err);
 
 /* From now on steps are shared with the workers of `exchange` (borrowed; NULL: alone). Parameters and step
  * stay as they are. -EINVAL when there are fewer shards than workers, or other shards than a direct exchange
