@@ -20,7 +20,9 @@ usage: bench.sh agents|step|sweep|exchange|ring|direct|membership [OPTIONS OF TH
   sweep         ARP and TCP sweeps of a network in a namespace of its own (root)
   exchange      sums over loopback by the ring and the direct exchange in turn: 1 to 16 workers, 0 to 2.77 million
                 floats, every sum checked
-  ring, direct  only one of the two
+  ring          the ring alone, and then ring and direct exchange on a lab's overlay, 2 to 4 workers, beside streams
+                of iperf3 (root; --no-lab leaves the lab out)
+  direct        the direct exchange alone
   membership    one agreement among 3 to 1000 workers: messages, bytes, memory and time
 USAGE
 }
@@ -30,20 +32,22 @@ case ${1:-} in
     usage
     exit 0
     ;;
-agents) name=$1 program=(bench_agents.sh) ;;
+agents) name=$1 program=(bench_agents.sh build/release/node-agent/muster-agent) ;;
+ring) name=$1 program=(bench_ring.sh build/release/tests/bench) ;;
 step | sweep | exchange | membership) name=$1 program=("bench_$1") ;;
-ring | direct) name=$1 program=(bench_exchange --exchange "$1") ;;
+direct) name=$1 program=(bench_exchange --exchange direct) ;;
 *) usage_error "expected agents, step, sweep, exchange, ring, direct or membership, got '${1:-}'" ;;
 esac
 shift
 cd "$(repo_root)"
 # shellcheck disable=SC2119 # no further packages
 need_build_packages libcmocka-dev
+[[ $name != ring || " $* " == *" --no-lab "* ]] || need_packages iperf3 jq
 build release -DMUSTER_TESTS=ON
 json=build/release/bench-$name.json
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)"
 if [[ ${program[0]} == *.sh ]]; then
-    bash "tests/bench/${program[0]}" build/release/node-agent/muster-agent --json "$json" "$@"
+    bash "tests/bench/${program[0]}" "${program[@]:1}" --json "$json" "$@"
 else
     "build/release/tests/bench/${program[0]}" "${program[@]:1}" --json "$json" "$@"
 fi

@@ -1,18 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_ring.sh FOLDER [--nodes N] [--counts N,N,...] [--rate RATE] [--json FILE]: sums between containers on a lab's
-# overlay, each worker in a node of its own, beside as many streams of iperf3 in a ring at the same time, which do
-# nothing but move bytes. The two are timed in turns, twice. FOLDER holds bench_exchange_node. Programs run in
-# the network namespaces of idle containers, so that no image with them has to be made. Needs root, an engine and iperf3.
+# bench_ring.sh FOLDER [--rounds N] [--no-lab] [--nodes N] [--counts N,N,...] [--rate RATE] [--json FILE]
+#
+# First sums over loopback, by bench_exchange. Then sums between containers on a lab's overlay, each worker in a node of
+# its own, beside as many streams of iperf3 in a ring at the same time, which do nothing but move bytes. The two are
+# timed in turns, twice. FOLDER holds the benchmarks' programs. They run in the network namespaces of idle containers, so
+# that no image with them has to be made. The lab needs root, an engine and iperf3.
 # shellcheck source=tests/lab/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lab/lib.sh"
 
 folder=$(readlink -e "${1:?folder of bench_exchange_node}")
 shift
-nodes=4 counts=1000,1000000,2770636,8000000 rate='' json=/dev/null
+nodes=4 counts=1000,1000000,2770636,8000000 rate='' json=/dev/null rounds=20 with_lab=true
 readonly SECONDS_EACH=2 PORT=5201 TURNS=2 LARGE_BYTES=8000000 LEAST_SHARE=0.75
 while (($#)); do
     case $1 in
+    --no-lab)
+        with_lab=false
+        shift
+        continue
+        ;;
+    --rounds) rounds=${2-} && shift ;;
     --nodes) nodes=${2-} && shift ;;
     --counts) counts=${2-} && shift ;;
     --rate) rate=${2-} && shift ;;
@@ -22,6 +30,11 @@ while (($#)); do
     shift || usage_error "bench_ring.sh: an option lacks its value"
 done
 [[ $nodes =~ ^[2-9]$ ]] || usage_error "bench_ring.sh: --nodes $nodes: expected 2 to 9"
+
+printf 'over loopback\n'
+"$folder/bench_exchange" --exchange ring --rounds "$rounds" --json "$json"
+$with_lab || exit 0
+
 for program in iperf3 jq; do
     type -P "$program" >/dev/null || die 1 "needs $program (apt-get install $program)"
 done
