@@ -82,9 +82,10 @@ int trainer_verify_replicas(struct trainer *trainer, struct mst_error *err)
         .what = "parameters", .step = trainer->step, .purpose = EXCHANGE_FOR_COMPARISON};
     uint8_t digest[MST_SHA256_BYTES];
 
-    if (!trainer->exchange)
-        return 0;
-    int r = trainer_digest(trainer, digest, err);
+    int r = trainer_gather_parameters(trainer, err);
+    if (r < 0 || !trainer->exchange)
+        return r;
+    r = trainer_digest(trainer, digest, err);
     if (r >= 0)
         r = compare(trainer, &comparison, digest, err);
     if (r < 0 && r != -EUCLEAN)

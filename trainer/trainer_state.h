@@ -6,12 +6,12 @@
 #include "dataset.h"
 #include "exchange/exchange.h"
 #include "factors.h"
-#include "sharded.h"
 #include "lockstep.h"
 #include "loss.h"
 #include "network.h"
 #include "optimizer.h"
 #include "order.h"
+#include "sharded.h"
 
 /* What workers sum besides gradients: it stands at the end of the gradient arena, so that it travels with
  * them. */
@@ -47,8 +47,8 @@ struct trainer {
     size_t shard_under_way;          /* the one of `gradients` that is being computed */
     struct mst_error exchange_error; /* of a slice handed over during backward; code 0: none */
     enum trainer_method method;
-    struct trainer_factors *factors; /* owned; NULL with another method */
-    struct trainer_sharded *sharded; /* owned; NULL with another method, and without an exchange */
+    struct trainer_factors *factors;   /* owned; NULL with another method */
+    struct trainer_sharded *sharded;   /* owned; NULL with another method, and without an exchange */
     struct trainer_lockstep *lockstep; /* owned; NULL for models that do not mix samples */
 };
 

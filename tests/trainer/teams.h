@@ -15,7 +15,7 @@
     "{\"type\":\"dense\",\"units\":16,\"activation\":\"relu\"},{\"type\":\"dense\",\"units\":4}]}"
 
 /* How they exchange: the last ones over a direct exchange. */
-enum teams_kind { TEAMS_RING, TEAMS_DIRECT, TEAMS_FACTORS };
+enum teams_kind { TEAMS_RING, TEAMS_DIRECT, TEAMS_FACTORS, TEAMS_SHARDED };
 
 struct teams_data {
     struct trainer_model *model;
@@ -88,6 +88,11 @@ struct teams_member {
     struct mst_error err;
 };
 
+static inline enum trainer_method teams_method(enum teams_kind kind)
+{
+    return kind == TEAMS_FACTORS ? TRAINER_FACTORS : kind == TEAMS_SHARDED ? TRAINER_SHARDED : TRAINER_SUM;
+}
+
 /* Connect members[0 .. world) in this order. */
 static inline void teams_meet(struct teams_member *members, uint32_t world, uint32_t shards,
                               enum teams_kind kind)
@@ -105,9 +110,7 @@ static inline void teams_meet(struct teams_member *members, uint32_t world, uint
         ring_options.cancel_fd = direct_options.cancel_fd =
             members[rank].cancel_fd > 0 ? members[rank].cancel_fd : -1;
         members[rank].exchange = kind == TEAMS_RING ? rings_new(&ring_options) : meshes_new(&direct_options);
-        assert_int_equal(trainer_set_method(members[rank].trainer,
-                                            kind == TEAMS_FACTORS ? TRAINER_FACTORS : TRAINER_SUM, NULL),
-                         0);
+        assert_int_equal(trainer_set_method(members[rank].trainer, teams_method(kind), NULL), 0);
         assert_int_equal(trainer_set_exchange(members[rank].trainer, members[rank].exchange, NULL), 0);
     }
 }
@@ -139,6 +142,8 @@ static inline void *teams_work(void *argument)
                                     member->pause_after > 0 &&
                                         trainer_steps_done(member->trainer) >= member->pause_after,
                                     &member->stats, &member->err);
+    if (member->code == 0)
+        member->code = trainer_gather_parameters(member->trainer, &member->err);
     return NULL;
 }
 

@@ -112,6 +112,8 @@ static void steps_allocate_nothing_alone_or_together(void **state)
         check(true, TRAINER_SUM, world, 0.9);
         check(true, TRAINER_FACTORS, world, 0);
         check(true, TRAINER_FACTORS, world, 0.9);
+        if (world <= 2) /* channels */
+            check(true, TRAINER_SHARDED, world, 0.9);
     }
 }
 

@@ -87,7 +87,7 @@ static void both_exchanges_stay_within_1e_5_of_one_process_over_70_steps_and_cha
 
 static void all_workers_pause_after_the_same_step_when_any_of_them_wants_to(void **state)
 {
-    for (int kind = TEAMS_RING; kind <= TEAMS_FACTORS; kind++) {
+    for (int kind = TEAMS_RING; kind <= TEAMS_SHARDED; kind++) {
         for (uint32_t world = 1; world <= 3; world++) {
             for (uint32_t mask = 0; mask < 1u << world; mask++) {
                 const struct trainer_config config = teams_config(*state, 5, 0);
