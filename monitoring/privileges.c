@@ -37,7 +37,7 @@ static int reach_init(struct reach *reach, const struct monitor_options *options
         return r;
     const char *host = engine_host(engine);
     *reach = (struct reach){0};
-    if (strncmp(host, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0)
+    if (options->source != MONITOR_SOURCE_CGROUPS && strncmp(host, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0)
         (void)snprintf(reach->socket, sizeof reach->socket, "%s", host + strlen(UNIX_SCHEME));
     engine_free(engine);
     if (snprintf(reach->process, PATH_MAX, "%s/1/cgroup", options->paths.procfs) >= PATH_MAX ||

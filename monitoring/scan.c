@@ -52,6 +52,28 @@ static pid_t first_pid(struct roster *roster, const char *folder)
     return pid > 0 ? pid : 0; /* 0: a process of another pid namespace */
 }
 
+/* 0 when it cannot be told, which takes the rights to trace the process. */
+static uint64_t network_of(const struct roster *roster, pid_t pid)
+{
+    char path[PATH_MAX];
+    struct stat about;
+    (void)snprintf(path, sizeof path, "%s/%ld/ns/net", roster->paths.procfs, (long)pid);
+    return pid > 0 && stat(path, &about) == 0 ? (uint64_t)about.st_ino : 0;
+}
+
+/* Traffic belongs to the one that owns the network: never the host's, and not a second time for a container
+ * in another's. What cannot be told is left out. */
+static enum monitor_network kind_of_network(const struct roster *roster, uint64_t network)
+{
+    if (network == 0 || network == network_of(roster, 1))
+        return MONITOR_NETWORK_HOST;
+    for (size_t i = 0; i < roster->count; i++) {
+        if (roster->targets[i]->network == network)
+            return MONITOR_NETWORK_SHARED;
+    }
+    return MONITOR_NETWORK_OWN;
+}
+
 /* Its control groups have the same path in every hierarchy. */
 static void found(struct walk *walk, const char *folder, const char *id)
 {
@@ -62,6 +84,8 @@ static void found(struct walk *walk, const char *folder, const char *id)
     memcpy(info.id, id, sizeof info.id);
     memcpy(info.name, id, SCAN_SHORT_ID);
     info.pid = first_pid(walk->roster, folder);
+    const uint64_t network = network_of(walk->roster, info.pid);
+    info.network = kind_of_network(walk->roster, network);
     info.created_s = (double)about.st_ctim.tv_sec;
     (void)snprintf(info.started_at, sizeof info.started_at, "inode %" PRIu64, (uint64_t)about.st_ino);
     const char *path = folder + walk->mount_bytes;
@@ -69,7 +93,9 @@ static void found(struct walk *walk, const char *folder, const char *id)
                                                    "5:pids:%s\n0::%s\n",
                                                    path, path, path, path, path, path);
     const int r = text ? roster_add(walk->roster, &info, text, walk->err) : -ENOMEM;
-    if (r < 0 && r != -ENOENT) /* -ENOENT: it has gone meanwhile */
+    if (r == 0)
+        roster_find(walk->roster, id)->network = network;
+    else if (r != -ENOENT) /* it has gone meanwhile */
         walk->code = r;
 }
 

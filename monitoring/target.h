@@ -10,6 +10,7 @@
 struct target {
     struct monitor_container info;
     struct cgroup cgroup;
+    uint64_t network; /* inode of the network namespace, 0: not known */
     int net_fd; /* /proc/PID/net/dev, -1: none. Pins the network namespace, so close it when the container
                    dies */
     struct monitor_interface interfaces[MONITOR_INTERFACES_MAX]; /* of the newest sample */

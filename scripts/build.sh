@@ -6,11 +6,12 @@
 # What the programs are built with and link; cmake/MusterDependencies.cmake names the same libraries.
 # shellcheck disable=SC2034 # for those who source this
 BUILD_PACKAGES=(gcc cmake ninja-build pkg-config libc6-dev libcurl4-openssl-dev libcjson-dev libxml2-dev
-    libopenblas-dev libpcap-dev libyaml-dev libssl-dev libarchive-dev libc-ares-dev zlib1g-dev)
+    libopenblas-dev libpcap-dev libyaml-dev libssl-dev libarchive-dev libc-ares-dev zlib1g-dev
+    libmicrohttpd-dev libgnutls28-dev libcrypt-dev)
 # What the tests need beside that.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libcmocka-dev iproute2 iptables jq curl python3 python3-numpy python3-torch openmpi-bin libopenmpi-dev
-    busybox-static nmap-common)
+    busybox-static nmap-common prometheus chromium libjs-chart.js)
 
 # Where apt-get is not at hand, what counts is whether the build finds what it needs: cmake says what is missing.
 need_build_packages() {

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "history.h"
+
+#include "muster/cleanup.h"
+#include "muster/clock.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUES_MAX (HISTORY_VALUES > HISTORY_TRAINING_VALUES ? HISTORY_VALUES : HISTORY_TRAINING_VALUES)
+
+struct history_series {
+    char id[MONITOR_ID_BYTES]; /* containers */
+    char name[MONITOR_NAME_BYTES], image[2 * MONITOR_NAME_BYTES];
+    char stack[MONITOR_NAME_BYTES], service[MONITOR_NAME_BYTES], slot[MONITOR_NAME_BYTES];
+    bool is_machine;
+    double started_s;
+    struct monitor_sample last; /* of the tick before */
+    uint64_t limit_bytes, threads;
+    struct monitor_training training; /* trainings */
+    uint64_t last_tick;               /* the newest with a value */
+    float *values;                    /* [value][tick % capacity]; NAN: none */
+};
+
+int history_init(struct history *history, size_t capacity, const char *node, const char *version,
+                 struct mst_error *err)
+{
+    *history = (struct history){.capacity = capacity, .node = node, .version = version};
+    history->times = calloc(capacity, sizeof *history->times);
+    return history->times ? 0 : mst_error_set(err, -ENOMEM, "a history of %zu ticks: no memory", capacity);
+}
+
+static void series_free(struct history_series *series)
+{
+    if (series)
+        free(series->values);
+    free(series);
+}
+
+void history_release(struct history *history)
+{
+    for (size_t i = 0; i < history->count; i++)
+        series_free(history->series[i]);
+    for (size_t i = 0; i < history->training_count; i++)
+        series_free(history->trainings[i]);
+    free(history->series);
+    free(history->trainings);
+    free(history->times);
+    *history = (struct history){0};
+}
+
+/* NULL without memory, or when there are too many. */
+static struct history_series *add_series(const struct history *history, struct history_series ***list,
+                                         size_t *count, size_t *room, size_t values)
+{
+    if (*count == HISTORY_SERIES_MAX)
+        return NULL;
+    if (*count == *room) {
+        const size_t wanted = *room ? *room * 2 : 16;
+        void *larger = reallocarray(*list, wanted, sizeof **list);
+        if (!larger)
+            return NULL;
+        *list = larger;
+        *room = wanted;
+    }
+    struct history_series *series = calloc(1, sizeof *series);
+    float *numbers = series ? reallocarray(NULL, history->capacity, values * sizeof *numbers) : NULL;
+    if (!numbers) {
+        free(series);
+        return NULL;
+    }
+    for (size_t i = 0; i < history->capacity * values; i++)
+        numbers[i] = NAN;
+    series->values = numbers;
+    (*list)[(*count)++] = series;
+    return series;
+}
+
+/* Those that ended before the ring's oldest tick; and every other one forgets the tick that is overwritten.
+ */
+static void make_tick(const struct history *history, struct history_series **list, size_t *count,
+                      size_t values)
+{
+    const size_t at = (size_t)(history->ticks % history->capacity);
+    size_t kept = 0;
+    for (size_t i = 0; i < *count; i++) {
+        if (history->ticks - list[i]->last_tick >= history->capacity) {
+            series_free(list[i]);
+            continue;
+        }
+        for (size_t v = 0; v < values; v++)
+            list[i]->values[v * history->capacity + at] = NAN;
+        list[kept++] = list[i];
+    }
+    *count = kept;
+}
+
+static double rate(uint64_t now, uint64_t before, double seconds)
+{
+    return now >= before && seconds > 0 ? (double)(now - before) / seconds : NAN;
+}
+
+static void put(const struct history *history, struct history_series *series, size_t value, double number)
+{
+    series->values[value * history->capacity + (size_t)(history->ticks % history->capacity)] = (float)number;
+}
+
+static void put_rates(const struct history *history, struct history_series *series,
+                      const struct monitor_sample *sample, const struct monitor_sample *before)
+{
+    const double seconds = (double)(sample->read_ns - before->read_ns) / (double)MST_NS_PER_S;
+    const unsigned both = sample->groups & before->groups;
+    double percent;
+    if (monitor_cpu_percent(before, sample, &percent))
+        put(history, series, HISTORY_CPU, percent);
+    if (both & MONITOR_NETWORK) {
+        put(history, series, HISTORY_RX, rate(sample->rx_bytes, before->rx_bytes, seconds));
+        put(history, series, HISTORY_TX, rate(sample->tx_bytes, before->tx_bytes, seconds));
+    }
+    if (both & MONITOR_IO) {
+        put(history, series, HISTORY_READ, rate(sample->io_read_bytes, before->io_read_bytes, seconds));
+        put(history, series, HISTORY_WRITE, rate(sample->io_write_bytes, before->io_write_bytes, seconds));
+    }
+}
+
+static int add_container(struct history *history, const struct monitor_pass *pass, size_t i)
+{
+    const struct monitor_sample *sample = &pass->samples[i];
+    const struct monitor_container *info = sample->container;
+    struct history_series *series = NULL;
+    for (size_t s = 0; s < history->count && !series; s++) {
+        if (strcmp(history->series[s]->id, info->id) == 0)
+            series = history->series[s];
+    }
+    if (!series)
+        series = add_series(history, &history->series, &history->count, &history->room, HISTORY_VALUES);
+    if (!series)
+        return history->count == HISTORY_SERIES_MAX ? 0 : -ENOMEM;
+    const bool is_same_start = series->last.read_ns > 0 && series->last.read_ns < sample->read_ns &&
+                               series->started_s == info->started_s;
+    memcpy(series->id, info->id, sizeof series->id);
+    memcpy(series->name, info->name, sizeof series->name);
+    memcpy(series->image, info->image, sizeof series->image);
+    memcpy(series->stack, info->stack, sizeof series->stack);
+    memcpy(series->service, info->service, sizeof series->service);
+    memcpy(series->slot, info->slot, sizeof series->slot);
+    series->is_machine = info->is_machine;
+    series->started_s = info->started_s;
+    series->last_tick = history->ticks;
+    uint64_t bytes;
+    if (monitor_memory_limit(sample, pass->machine.memory_bytes, &bytes))
+        series->limit_bytes = bytes;
+    if (monitor_memory_used(sample, &bytes))
+        put(history, series, HISTORY_MEMORY, (double)bytes);
+    if (sample->groups & MONITOR_THREADS)
+        series->threads = sample->threads;
+    if (is_same_start)
+        put_rates(history, series, sample, &series->last);
+    series->last = *sample;
+    return 0;
+}
+
+static int add_training(struct history *history, const struct monitor_training *training)
+{
+    struct history_series *series = NULL;
+    for (size_t s = 0; s < history->training_count && !series; s++) {
+        if (strcmp(history->trainings[s]->training.slot, training->slot) == 0 &&
+            strcmp(history->trainings[s]->training.container, training->container) == 0)
+            series = history->trainings[s];
+    }
+    if (!series)
+        series = add_series(history, &history->trainings, &history->training_count, &history->training_room,
+                            HISTORY_TRAINING_VALUES);
+    if (!series)
+        return history->training_count == HISTORY_SERIES_MAX ? 0 : -ENOMEM;
+    series->training = *training;
+    series->last_tick = history->ticks;
+    if ((training->groups & MONITOR_TRAINING_PROGRESS) && !training->is_done) {
+        put(history, series, HISTORY_LOSS, training->loss);
+        put(history, series, HISTORY_STEP_MS, training->ms_per_step);
+        put(history, series, HISTORY_ACCURACY, training->accuracy);
+    }
+    return 0;
+}
+
+int history_add(struct history *history, const struct monitor_pass *pass, struct mst_error *err)
+{
+    int r = 0;
+    if (history->ticks > 0) {
+        const double gap_s = pass->wall_s - history->times[(history->ticks - 1) % history->capacity];
+        if (gap_s < history->min_gap_s && gap_s > -history->min_gap_s) /* a clock that was set back goes on */
+            return 0;
+    }
+    make_tick(history, history->series, &history->count, HISTORY_VALUES);
+    make_tick(history, history->trainings, &history->training_count, HISTORY_TRAINING_VALUES);
+    history->times[history->ticks % history->capacity] = pass->wall_s;
+    history->machine = pass->machine;
+    for (size_t i = 0; r == 0 && i < pass->count; i++)
+        r = add_container(history, pass, i);
+    for (size_t i = 0; r == 0 && i < pass->training_count; i++)
+        r = add_training(history, &pass->trainings[i]);
+    history->ticks++;
+    return r < 0 ? mst_error_set(err, r, "one more tick of the page: no memory") : 0;
+}
+
+/* ---- as JSON; numbers by hand, since there are a hundred thousand of them ---- */
+
+struct json {
+    struct mst_buf *text;
+    int code;
+};
+
+static void add(struct json *json, const char *text)
+{
+    if (json->code == 0)
+        json->code = mst_buf_append_text(json->text, text);
+}
+
+static void add_string(struct json *json, const char *key, const char *value)
+{
+    cJSON *item = cJSON_CreateString(value);
+    mst_cleanup(mst_freep) char *text = item ? cJSON_PrintUnformatted(item) : NULL;
+    cJSON_Delete(item);
+    add(json, "\"");
+    add(json, key);
+    add(json, "\":");
+    add(json, text ? text : "\"\"");
+    add(json, ",");
+}
+
+static void add_number(struct json *json, const char *key, double value)
+{
+    if (json->code < 0)
+        return;
+    if (!isfinite(value))
+        json->code = mst_buf_printf(json->text, "\"%s\":null,", key);
+    else
+        json->code = mst_buf_printf(json->text, "\"%s\":%.15g,", key, value);
+}
+
+/* Ends an object or array in place of its last comma. */
+static void close_with(struct json *json, const char *end)
+{
+    if (json->code == 0 && json->text->count > 0 && json->text->bytes[json->text->count - 1] == ',')
+        json->text->count--;
+    add(json, end);
+}
+
+static void add_values(struct json *json, const struct history *history, const struct history_series *series,
+                       size_t value, const char *key, uint64_t first)
+{
+    add(json, "\"");
+    add(json, key);
+    add(json, "\":[");
+    for (uint64_t tick = first; json->code == 0 && tick < history->ticks; tick++) {
+        const float number = series->values[value * history->capacity + (size_t)(tick % history->capacity)];
+        if (!isfinite(number))
+            json->code = mst_buf_append_text(json->text, "null,");
+        else
+            json->code =
+                mst_buf_printf(json->text, fabsf(number) >= 1e4f ? "%.0f," : "%.4g,", (double)number);
+    }
+    close_with(json, "],");
+}
+
+static void add_container_json(struct json *json, const struct history *history,
+                               const struct history_series *series, uint64_t first)
+{
+    static const char *const keys[HISTORY_VALUES] = {"cpu", "memory", "rx", "tx", "read", "write"};
+    add(json, "{");
+    add_string(json, "id", series->id);
+    add_string(json, "name", series->is_machine ? history->node : series->name);
+    add_string(json, "image", series->image);
+    add_string(json, "stack", series->stack);
+    add_string(json, "service", series->service);
+    add_string(json, "slot", series->slot);
+    add(json, series->is_machine ? "\"machine\":true," : "\"machine\":false,");
+    add(json, series->last_tick + 1 == history->ticks ? "\"running\":true," : "\"running\":false,");
+    add_number(json, "started", series->started_s);
+    add_number(json, "limit", (double)series->limit_bytes);
+    add_number(json, "threads", (double)series->threads);
+    for (size_t v = 0; v < HISTORY_VALUES; v++)
+        add_values(json, history, series, v, keys[v], first);
+    close_with(json, "},");
+}
+
+static void add_training_json(struct json *json, const struct history *history,
+                              const struct history_series *series, uint64_t first)
+{
+    static const char *const keys[HISTORY_TRAINING_VALUES] = {"loss", "step_ms", "accuracy"};
+    const struct monitor_training *training = &series->training;
+    add(json, "{");
+    add_string(json, "slot", training->slot);
+    add_string(json, "container", training->container);
+    add_string(json, "stack", training->stack);
+    add_string(json, "service", training->service);
+    add_string(json, "state", training->has_failed ? "failed" : training->is_done ? "done" : "running");
+    add_number(json, "epoch", (double)training->epoch);
+    add_number(json, "epochs", (double)training->epochs);
+    add_number(json, "step", (double)training->step);
+    add_number(json, "steps", (double)training->steps);
+    add_number(json, "rank", (double)training->rank);
+    add_number(json, "members", training->groups & MONITOR_TRAINING_VIEW ? (double)training->members : NAN);
+    add_number(json, "recoveries", (double)training->recoveries);
+    add_number(json, "test_accuracy",
+               training->groups & MONITOR_TRAINING_TEST ? training->test_accuracy : (double)NAN);
+    for (size_t v = 0; v < HISTORY_TRAINING_VALUES; v++)
+        add_values(json, history, series, v, keys[v], first);
+    close_with(json, "},");
+}
+
+int history_json(const struct history *history, double since_s, struct mst_buf *text)
+{
+    struct json json = {.text = text};
+    const uint64_t oldest = history->ticks > history->capacity ? history->ticks - history->capacity : 0;
+    uint64_t first = oldest;
+    while (first < history->ticks && history->times[first % history->capacity] <= since_s)
+        first++;
+    add(&json, "{");
+    add_string(&json, "node", history->node);
+    add_string(&json, "version", history->version);
+    add_string(&json, "engine", history->machine.engine);
+    add_string(&json, "kernel", history->machine.kernel);
+    add_string(&json, "os", history->machine.os);
+    add_number(&json, "cpus", (double)history->machine.cpus);
+    add_number(&json, "memory", (double)history->machine.memory_bytes);
+    add(&json, "\"times\":[");
+    for (uint64_t tick = first; json.code == 0 && tick < history->ticks; tick++)
+        json.code = mst_buf_printf(text, "%.3f,", history->times[tick % history->capacity]);
+    close_with(&json, "],");
+    add(&json, "\"containers\":[");
+    for (size_t i = 0; i < history->count; i++)
+        add_container_json(&json, history, history->series[i], first);
+    close_with(&json, "],");
+    add(&json, "\"trainings\":[");
+    for (size_t i = 0; i < history->training_count; i++)
+        add_training_json(&json, history, history->trainings[i], first);
+    close_with(&json, "]}\n");
+    return json.code;
+}
