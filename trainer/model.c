@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model.h"
 
+#include "keys.h"
 #include "loss.h"
 #include "muster/buf.h"
 #include "muster/cleanup.h"
@@ -21,40 +22,6 @@ static const char *const common_keys[] = {"type", "name", NULL};
 static void freep(struct trainer_model **model)
 {
     trainer_model_free(*model);
-}
-
-static bool is_listed(const char *key, const char *const *keys)
-{
-    for (; *keys; keys++) {
-        if (strcmp(key, *keys) == 0)
-            return true;
-    }
-    return false;
-}
-
-static size_t list_length(const char *const *keys)
-{
-    size_t count = 0;
-
-    while (keys[count])
-        count++;
-    return count;
-}
-
-/* Every key of `json` is in one of the two lists, and none is there twice. */
-static int check_keys(const cJSON *json, const char *const *keys, const char *const *more, const char *where,
-                      struct mst_error *err)
-{
-    for (const cJSON *item = json->child; item; item = item->next) {
-        if (!is_listed(item->string, keys) && !is_listed(item->string, more)) {
-            const char *near = mst_nearest(item->string, keys, list_length(keys));
-            return mst_error_set(err, -EBADMSG, "%s: unknown key '%s'%s%s%s", where, item->string,
-                                 near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
-        }
-        if (cJSON_GetObjectItemCaseSensitive(json, item->string) != item)
-            return mst_error_set(err, -EBADMSG, "%s: key '%s' is there twice", where, item->string);
-    }
-    return 0;
 }
 
 /* Names go into file names, CSV and safetensors. */
@@ -168,7 +135,7 @@ static int read_layer(struct trainer_model *model, const cJSON *json, const char
     if (r < 0)
         return r;
     (void)snprintf(where, sizeof where, "%s: layers[%zu] (%s)", what, model->layer_count, layer->name);
-    r = check_keys(json, layer->ops->keys, common_keys, where, err);
+    r = trainer_check_keys(json, layer->ops->keys, common_keys, where, err);
     if (r < 0)
         return r;
     layer->number = (uint32_t)model->layer_count;
@@ -235,12 +202,11 @@ int trainer_model_check_loss(const struct trainer_model *model, enum trainer_los
 
 static int read_model(struct trainer_model *model, const cJSON *json, const char *what, struct mst_error *err)
 {
-    static const char *const none[] = {NULL};
     const char *name, *loss;
 
     if (!cJSON_IsObject(json))
         return mst_error_set(err, -EBADMSG, "%s: a model is a JSON object", what);
-    int r = check_keys(json, model_keys, none, what, err);
+    int r = trainer_check_keys(json, model_keys, NULL, what, err);
     if (r >= 0)
         r = mst_json_get_string(json, "name", what, &name, err);
     if (r >= 0)

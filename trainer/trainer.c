@@ -325,7 +325,7 @@ int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *excha
     const uint32_t rank = exchange ? exchange->rank : 0, world = exchange ? exchange->world : 1;
     const bool apart = exchange && exchange->ops->keeps_parts && trainer->method == TRAINER_SUM;
     const size_t count = apart ? (trainer->config.shards - rank + world - 1) / world : 1;
-    const int r = set_gradients(trainer, count, world > 1 ? count : 1, err);
+    const int r = set_gradients(trainer, count, world > 1 || trainer->lockstep ? count : 1, err);
     if (r < 0)
         return r;
     trainer->exchange = apart || world > 1 ? exchange : NULL;

@@ -160,15 +160,17 @@ static inline void teams_check_codes(const struct teams_member *members, uint32_
     }
 }
 
-/* Parameters, momentum and step, to the bit. */
+/* Parameters, what the optimizer remembers, and step, to the bit. */
 static inline bool teams_same_state(const struct trainer *a, const struct trainer *b)
 {
     const size_t bytes = a->count * sizeof(float);
 
     return a->step == b->step && a->count == b->count &&
            memcmp(a->parameters[a->current], b->parameters[b->current], bytes) == 0 &&
-           !a->states[0][0] == !b->states[0][0] &&
-           (!a->states[0][0] || memcmp(a->states[a->current][0], b->states[b->current][0], bytes) == 0);
+           a->state_count == b->state_count &&
+           (a->state_count < 1 ||
+            memcmp(a->states[a->current][0], b->states[b->current][0], bytes) == 0) &&
+           (a->state_count < 2 || memcmp(a->states[a->current][1], b->states[b->current][1], bytes) == 0);
 }
 
 /* Whatever bits, other ones for each `seed`: NaN, infinities and zeros of both signs among them. */

@@ -255,6 +255,21 @@ struct trainer_rule {
     double min_lr;
 };
 
+/* A recipe file is one JSON object with what is to be set; unknown keys and values out of range are errors
+ * that name the key (docs/models.md has all of them):
+ *
+ *     {"optimizer": {"type": "nesterov", "momentum": 0.9}, "lr": 0.05, "weight_decay": 0.0005,
+ *      "schedule": {"type": "cosine", "warmup_epochs": 1}, "batch": 64, "epochs": 10} */
+struct trainer_recipe {
+    struct trainer_rule rule;
+    double lr, momentum, validation;         /* NaN: not given */
+    uint32_t batch, epochs, steps, patience; /* 0: not given. Steps are those of an epoch */
+};
+#define TRAINER_RECIPE_MAX_BYTES 65536
+int trainer_recipe_read(const char *path, struct trainer_recipe *ret_recipe, struct mst_error *err);
+/* `what` names the source in errors. */
+int trainer_recipe_parse(const char *text, size_t bytes, const char *what, struct trainer_recipe *ret_recipe,
+                         struct mst_error *err);
 struct trainer_config {
     const struct trainer_model *model; /* borrowed, as the data sets: they outlive the trainer */
     const struct trainer_dataset *train;
