@@ -22,7 +22,8 @@ static const struct mst_option train_table[] = {
      .argument = "KIND",
      .env = "MUSTER_EXCHANGE",
      .fallback = "direct",
-     .help = "what workers send each other: auto, direct, ring or factors",
+     .help = "what workers send each other: auto, direct, ring, factors or\n"
+             "sharded",
      .set = config_set_exchange},
     {.name = "wire",
      .argument = "FORMAT",

@@ -80,9 +80,8 @@ int config_set_workers(void *settings, const char *text, struct mst_error *err)
 int config_set_exchange(void *settings, const char *text, struct mst_error *err)
 {
     static const char *const names[CONFIG_EXCHANGES] = {
-        [CONFIG_EXCHANGE_DIRECT] = "direct",
-        [CONFIG_EXCHANGE_RING] = "ring",
-        [CONFIG_EXCHANGE_FACTORS] = "factors",
+        [CONFIG_EXCHANGE_DIRECT] = "direct",   [CONFIG_EXCHANGE_RING] = "ring",
+        [CONFIG_EXCHANGE_FACTORS] = "factors", [CONFIG_EXCHANGE_SHARDED] = "sharded",
         [CONFIG_EXCHANGE_AUTO] = "auto",
     };
     for (int i = 0; i < CONFIG_EXCHANGES; i++) {
@@ -91,7 +90,7 @@ int config_set_exchange(void *settings, const char *text, struct mst_error *err)
             return 0;
         }
     }
-    return mst_error_set(err, -EINVAL, "'%.64s' is none of auto, direct, ring and factors", text);
+    return mst_error_set(err, -EINVAL, "'%.64s' is none of auto, direct, ring, factors and sharded", text);
 }
 
 int config_set_wire(void *settings, const char *text, struct mst_error *err)

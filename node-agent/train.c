@@ -105,14 +105,24 @@ static int open_model_and_data(struct train *train, struct mst_error *err)
     return r < 0 ? mst_error_wrap(err, r, "model '%s' on data '%s'", config->model, config->data) : 0;
 }
 
+/* From one checkpoint to the next, and from one gathering of split parameters to the next. */
+static uint32_t gather_steps(const struct train *train)
+{
+    const uint32_t asked = train->site.config->checkpoint_steps;
+    return asked > 0 ? asked : train->config.steps_per_epoch;
+}
+
 /* Workers that exchange gradients in different ways, or may end at different times, must not meet either. */
 static int make_key(const struct train *train, uint8_t ret_key[static MST_SHA256_BYTES],
                     struct mst_error *err)
 {
-    uint8_t pieces[MST_SHA256_BYTES + 1 + sizeof(uint32_t)];
+    uint8_t pieces[MST_SHA256_BYTES + 1 + 2 * sizeof(uint32_t)];
     const int r = trainer_config_digest(&train->config, pieces, err);
     const uint32_t patience = htole32(train->site.config->patience);
     memcpy(pieces + MST_SHA256_BYTES + 1, &patience, sizeof patience);
+    const uint32_t gather =
+        htole32(train_method(train->site.config) == TRAINER_SHARDED ? gather_steps(train) : 0);
+    memcpy(pieces + MST_SHA256_BYTES + 1 + sizeof patience, &gather, sizeof gather);
     pieces[MST_SHA256_BYTES] = (uint8_t)(train->site.config->exchange | train->site.config->bf16 << 7);
     return r < 0 ? r : mst_sha256(pieces, sizeof pieces, ret_key, err);
 }
@@ -157,15 +167,22 @@ static void add_to_shared(struct train *train, const struct trainer_step_stats *
 static void write_checkpoint(struct train *train)
 {
     struct mst_error err = MST_ERROR_INIT;
-    const uint32_t asked = train->site.config->checkpoint_steps;
-    const uint32_t every = asked > 0 ? asked : train->config.steps_per_epoch;
     if (!train->checkpoints)
         return;
     train_report_checkpoint(train);
-    if (trainer_steps_done(train->trainer) % every == 0 &&
+    if (trainer_steps_done(train->trainer) % gather_steps(train) == 0 &&
         trainer_checkpoints_write(train->checkpoints, train->trainer, &train->shared, sizeof train->shared,
                                   &err) < 0)
         mst_log_warn("train", "no checkpoint was begun: %s", err.text);
+}
+
+/* What would be left if the view ended now: split parameters are whole after this, in all workers. */
+static int train_gather(struct train *train, struct mst_error *err)
+{
+    const int r = trainer_gather_parameters(train->trainer, err);
+    if (r == 0)
+        train->gathered = train->shared;
+    return r;
 }
 
 static int train_step(void *state, bool pause, struct mst_error *err)
@@ -179,6 +196,10 @@ static int train_step(void *state, bool pause, struct mst_error *err)
     trainer_epoch_add(&train->sums, &stats);
     add_to_shared(train, &stats);
     train_report_progress(train);
+    if (stats.paused || trainer_steps_done(train->trainer) % gather_steps(train) == 0)
+        r = train_gather(train, err);
+    if (r < 0)
+        return r;
     write_checkpoint(train);
     r = train_log_step(train, &stats, err);
     return r < 0 ? r : stats.paused;
@@ -214,8 +235,8 @@ static int close_epoch(struct train *train, uint32_t epoch, struct mst_error *er
 static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
 {
     struct train *train = state;
-    int r = 0;
-    if (train->closed_epoch < epoch && train->sums.steps > 0)
+    int r = train_gather(train, err);
+    if (r == 0 && train->closed_epoch < epoch && train->sums.steps > 0)
         r = close_epoch(train, epoch, err);
     if (r < 0)
         return r;

@@ -132,6 +132,23 @@ static int choose(struct train *train, struct job_view *view, const int *fds, st
     return r;
 }
 
+/* What an operator must know before something is lost. */
+static void report_sharded(struct train *train, const struct job_view *view)
+{
+    const uint32_t asked = train->site.config->checkpoint_steps;
+    const uint32_t every = asked > 0 ? asked : train->config.steps_per_epoch;
+    struct report report = report_begin(train->events, "exchange");
+    report_text(&report, "kind", "sharded");
+    report_number(&report, "gather_steps", every);
+    report_send(&report);
+    if (view->world > 1)
+        mst_log_info(
+            "train",
+            "exchange 'sharded': the largest dense layer is split over the workers, and gathered every "
+            "%" PRIu32 " steps; when a worker is lost, training goes on from there",
+            every);
+}
+
 int train_connect(struct train *train, struct job_view *view, struct mst_error *err)
 {
     const enum config_exchange exchange = train->site.config->exchange;
@@ -150,6 +167,8 @@ int train_connect(struct train *train, struct job_view *view, struct mst_error *
     if (r < 0)
         return r;
     take_all(view);
+    if (exchange == CONFIG_EXCHANGE_SHARDED)
+        report_sharded(train, view);
     if (exchange == CONFIG_EXCHANGE_AUTO)
         return choose(train, view, fds, err);
     return train_method(train->site.config) == TRAINER_SUM ? 0
@@ -158,5 +177,12 @@ int train_connect(struct train *train, struct job_view *view, struct mst_error *
 
 enum trainer_method train_method(const struct agent_config *config)
 {
-    return config->exchange == CONFIG_EXCHANGE_FACTORS ? TRAINER_FACTORS : TRAINER_SUM;
+    switch (config->exchange) {
+    case CONFIG_EXCHANGE_FACTORS:
+        return TRAINER_FACTORS;
+    case CONFIG_EXCHANGE_SHARDED:
+        return TRAINER_SHARDED;
+    default:
+        return TRAINER_SUM;
+    }
 }

@@ -38,7 +38,7 @@ struct train {
     struct trainer_config config;
     struct trainer_model *model;
     struct trainer_data data;
-    struct trainer *trainer; /* NULL until train_prepare() */
+    struct trainer *trainer;           /* NULL until train_prepare() */
     struct trainer_exchange *exchange; /* NULL: alone */
     struct trainer_history *history;
     struct trainer_checkpoints *checkpoints; /* NULL without --state */
@@ -52,8 +52,9 @@ struct train {
     uint32_t epoch; /* that the sums are of */
     uint32_t closed_epoch;
     uint64_t epoch_ns;
-    struct shared_sums shared; /* over all of the epoch's steps and all workers */
-    struct trainer_epoch sums; /* over those made here */
+    struct shared_sums shared;   /* over all of the epoch's steps and all workers */
+    struct shared_sums gathered; /* with split parameters: as they were when those were gathered last */
+    struct trainer_epoch sums;   /* over those made here */
     uint64_t next_progress_ns;
     /* What the end of an epoch adds to `shared`, once the next step is made: a worker that was lost at that
      * moment may keep others from having it, and those after one step must have the same. */

@@ -4,6 +4,8 @@
 #include "muster/log.h"
 #include "train_private.h"
 
+#include <inttypes.h>
+
 /* The others count this worker's state as that of another job: it starts anew, to take theirs. */
 static int forget_state(struct train *train, struct mst_error *err)
 {
@@ -54,6 +56,7 @@ int train_enter(void *state, struct job_view *view, struct mst_error *err)
         r = trainer_set_exchange(train->trainer, train->exchange, err);
     if (r == 0 && view->world > 1)
         r = synchronise(train, view, err);
+    train->gathered = train->shared;
     return r;
 }
 
@@ -61,8 +64,15 @@ void train_leave(void *state)
 {
     struct train *train = state;
     struct mst_error err = MST_ERROR_INIT;
+    const uint64_t step = train->trainer ? trainer_steps_done(train->trainer) : 0;
     if (train->trainer && trainer_set_exchange(train->trainer, NULL, &err) < 0)
         mst_log_error("train", "leave the exchange: %s", err.text);
+    if (train->trainer && trainer_steps_done(train->trainer) < step) {
+        train->shared = train->gathered;
+        mst_log_warn("train",
+                     "the parameters were split: %" PRIu64 " steps since they were gathered are lost",
+                     step - trainer_steps_done(train->trainer));
+    }
     trainer_exchange_free(train->exchange);
     train->exchange = NULL;
 }

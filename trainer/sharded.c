@@ -28,6 +28,7 @@ struct trainer_sharded {
     size_t product_floats; /* without that */
     size_t block_floats;   /* of the largest share, packed */
     float *blocks;         /* one for each worker */
+    uint64_t *keys;        /* of all samples, see struct trainer_pass */
     uint64_t gathered;     /* the trainer's parameters are after so many steps */
     bool taken;            /* the share's are from there, or from steps since */
 };
@@ -40,6 +41,7 @@ void trainer_sharded_free(struct trainer_sharded *sharded)
     trainer_split_free(&sharded->split);
     free(sharded->product);
     free(sharded->blocks);
+    free(sharded->keys);
     free(sharded);
 }
 
@@ -79,7 +81,8 @@ static int allocate(struct trainer_sharded *sharded, const struct trainer *train
     sharded->product_floats = (size_t)config.batch * dense->out.dims[0];
     sharded->product = trainer_floats_new(sharded->product_floats + 1);
     sharded->blocks = trainer_floats_new(sharded->block_floats * trainer->world);
-    if (!sharded->product || !sharded->blocks)
+    sharded->keys = calloc(config.batch, sizeof *sharded->keys);
+    if (!sharded->product || !sharded->blocks || !sharded->keys)
         return mst_error_set(err, -ENOMEM, "no memory for a share of model '%s'", config.model->name);
     return 0;
 }
@@ -143,15 +146,26 @@ static int sum(struct trainer *trainer, uint64_t purpose, float *values, size_t 
     return 0;
 }
 
-static void load(const struct trainer_sharded *sharded, struct trainer *trainer)
+/* The samples of all shards, one behind the other, and how the layers are to take them. */
+static struct trainer_pass load(const struct trainer_sharded *sharded, struct trainer *trainer)
 {
     struct trainer *share = sharded->share;
     const size_t batch = trainer->config.batch,
                  sample = trainer_shape_elements(&trainer->config.model->input);
+    const size_t targets = trainer_dataset_target_size(trainer->config.train);
+    struct trainer_pass pass = {0};
 
-    for (uint32_t shard = 0; shard < trainer->config.shards; shard++)
+    for (uint32_t shard = 0; shard < trainer->config.shards; shard++) {
         trainer_load_shard(trainer, shard, share->network.input + shard * batch * sample,
                            share->labels + shard * batch);
+        if (trainer->targets)
+            memcpy(share->targets + shard * batch * targets, trainer->targets,
+                   batch * targets * sizeof *trainer->targets);
+        pass = trainer_shard_pass(trainer, shard, sharded->keys + shard * batch);
+    }
+    pass.batch = share->config.batch;
+    pass.keys = sharded->keys;
+    return pass;
 }
 
 /* Up to the dense layer, and the sum of all shares' products. */
@@ -209,12 +223,11 @@ int trainer_sharded_run(struct trainer_sharded *sharded, struct trainer *trainer
     const struct trainer_model *model = share->config.model;
     const struct trainer_tensor *weight = &model->layers[sharded->split.dense].tensors[0];
     const size_t behind = weight->offset + trainer_shape_elements(&weight->shape);
-    const struct trainer_pass pass = {.batch = share->config.batch};
     struct trainer_exchange_stats stats = {0};
 
     if (!sharded->taken)
         take(sharded, trainer);
-    load(sharded, trainer);
+    const struct trainer_pass pass = load(sharded, trainer);
     int r = multiply(sharded, trainer, &pass, pause, &stats, err);
     if (r < 0)
         return r;

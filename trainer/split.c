@@ -13,6 +13,13 @@ int trainer_split_find(const struct trainer_model *model, const char *method, si
     size_t largest = model->layer_count, weights = 0;
 
     for (size_t i = 0; i < model->layer_count; i++) {
+        if (model->layers[i].ops->mixing)
+            return mst_error_set(err, -ENOTSUP,
+                                 "model '%s', layer '%s' (%s): its samples depend on each other, which the "
+                                 "exchange '%s' does not allow: take 'direct'",
+                                 model->name, model->layers[i].name, model->layers[i].ops->type, method);
+    }
+    for (size_t i = 0; i < model->layer_count; i++) {
         const struct trainer_layer *layer = &model->layers[i];
         if (layer->ops != &trainer_layer_dense)
             continue;
