@@ -68,13 +68,16 @@ struct agent_config {
 
     /* what to train */
     const char *model, *data;
+    const char *init;    /* a saved model to begin with; NULL: random parameters */
+    const char *weights; /* predict: the saved model */
+    const char *part;    /* predict: of the data; NULL: chosen */
     uint32_t epochs, steps, batch, threads;
     double lr, momentum;
     double validation; /* share of the training samples that is kept apart */
     uint32_t patience; /* epochs without a better validation loss; 0: no end to it */
     uint64_t seed;
     enum config_exchange exchange;
-    bool bf16; /* on the wire; else f32 */
+    bool bf16; /* gradients on the wire; else f32 */
 
     /* where to put it */
     const char *out;
@@ -91,7 +94,7 @@ struct agent_config {
     enum mst_log_format log_format;
 };
 
-enum config_verb { CONFIG_TRAIN, CONFIG_EXEC, CONFIG_COLLECT, CONFIG_SCAN, CONFIG_HEALTH };
+enum config_verb { CONFIG_TRAIN, CONFIG_PREDICT, CONFIG_EXEC, CONFIG_COLLECT, CONFIG_SCAN, CONFIG_HEALTH };
 
 /* The verb's options, for parsing and for --help. */
 const struct mst_options *config_options(enum config_verb verb);

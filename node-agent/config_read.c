@@ -35,6 +35,8 @@ SET_TEXT(old_key_file)
 SET_TEXT(dns)
 SET_TEXT(from_xml)
 SET_TEXT(model)
+SET_TEXT(init)
+SET_TEXT(weights)
 SET_TEXT(data)
 SET_TEXT(out)
 SET_TEXT(xml)
@@ -80,8 +82,10 @@ int config_set_workers(void *settings, const char *text, struct mst_error *err)
 int config_set_exchange(void *settings, const char *text, struct mst_error *err)
 {
     static const char *const names[CONFIG_EXCHANGES] = {
-        [CONFIG_EXCHANGE_DIRECT] = "direct",   [CONFIG_EXCHANGE_RING] = "ring",
-        [CONFIG_EXCHANGE_FACTORS] = "factors", [CONFIG_EXCHANGE_SHARDED] = "sharded",
+        [CONFIG_EXCHANGE_DIRECT] = "direct",
+        [CONFIG_EXCHANGE_RING] = "ring",
+        [CONFIG_EXCHANGE_FACTORS] = "factors",
+        [CONFIG_EXCHANGE_SHARDED] = "sharded",
         [CONFIG_EXCHANGE_AUTO] = "auto",
     };
     for (int i = 0; i < CONFIG_EXCHANGES; i++) {
@@ -99,6 +103,14 @@ int config_set_wire(void *settings, const char *text, struct mst_error *err)
     config->bf16 = strcmp(text, "bf16") == 0;
     if (!config->bf16 && strcmp(text, "f32") != 0)
         return mst_error_set(err, -EINVAL, "'%.64s' is neither f32 nor bf16", text);
+    return 0;
+}
+
+int config_set_part(void *settings, const char *text, struct mst_error *err)
+{
+    if (strcmp(text, "train") != 0 && strcmp(text, "test") != 0)
+        return mst_error_set(err, -EINVAL, "'%.64s' is neither train nor test", text);
+    ((struct agent_config *)settings)->part = text;
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "exec/rsh.h"
 #include "exec/supervisor.h"
 #include "muster/cleanup.h"
+#include "predict.h"
 #include "program.h"
 #include "scan.h"
 
@@ -14,6 +15,10 @@ static const struct program_verb verbs[] = {
      .about = "find the other workers, agree, and train with them",
      .verb = CONFIG_TRAIN,
      .run = agent_train},
+    {.name = "predict",
+     .about = "label samples with a trained model, and say how well it does",
+     .verb = CONFIG_PREDICT,
+     .run = agent_predict},
     {.name = "exec",
      .about = "find the other workers, agree, and start another framework's program",
      .verb = CONFIG_EXEC,

@@ -41,7 +41,16 @@ void train_free(struct train *train)
 int train_prepare(void *state, struct mst_error *err)
 {
     struct train *train = state;
-    return train->trainer ? 0 : trainer_new(&train->config, &train->trainer, err);
+    if (train->trainer)
+        return 0;
+    int r = trainer_new(&train->config, &train->trainer, err);
+    if (r == 0 && train->site.config->init)
+        r = trainer_load_parameters(train->trainer, train->site.config->init, err);
+    if (r < 0) {
+        trainer_free(train->trainer);
+        train->trainer = NULL;
+    }
+    return r;
 }
 
 uint32_t train_position_epoch(const struct train *train)
@@ -97,12 +106,22 @@ static int open_model_and_data(struct train *train, struct mst_error *err)
         .lr = config->lr,
         .momentum = config->momentum,
         .seed = config->seed,
+        .encoding = train->data.encoding,
         .steps_per_epoch = config->steps,
         .epochs = config->epochs,
         .threads = config->threads,
     };
     r = trainer_check(&train->config, err);
     return r < 0 ? mst_error_wrap(err, r, "model '%s' on data '%s'", config->model, config->data) : 0;
+}
+
+/* What the parameters begin as, where not from the seed; wrong files are told at the start. */
+static int digest_init(const struct train *train, uint8_t ret_digest[static MST_SHA256_BYTES],
+                       struct mst_error *err)
+{
+    const char *init = train->site.config->init;
+    memset(ret_digest, 0, MST_SHA256_BYTES);
+    return init ? mst_sha256_file(init, ret_digest, err) : 0;
 }
 
 /* From one checkpoint to the next, and from one gathering of split parameters to the next. */
@@ -116,14 +135,16 @@ static uint32_t gather_steps(const struct train *train)
 static int make_key(const struct train *train, uint8_t ret_key[static MST_SHA256_BYTES],
                     struct mst_error *err)
 {
-    uint8_t pieces[MST_SHA256_BYTES + 1 + 2 * sizeof(uint32_t)];
-    const int r = trainer_config_digest(&train->config, pieces, err);
+    uint8_t pieces[2 * MST_SHA256_BYTES + 1 + 2 * sizeof(uint32_t)];
+    int r = trainer_config_digest(&train->config, pieces, err);
+    if (r == 0)
+        r = digest_init(train, pieces + sizeof pieces - MST_SHA256_BYTES, err);
     const uint32_t patience = htole32(train->site.config->patience);
     memcpy(pieces + MST_SHA256_BYTES + 1, &patience, sizeof patience);
-    const uint32_t gather =
-        htole32(train_method(train->site.config) == TRAINER_SHARDED ? gather_steps(train) : 0);
+    const uint32_t gather = htole32(train_method(train->site.config) == TRAINER_SHARDED ? gather_steps(train) : 0);
     memcpy(pieces + MST_SHA256_BYTES + 1 + sizeof patience, &gather, sizeof gather);
-    pieces[MST_SHA256_BYTES] = (uint8_t)(train->site.config->exchange | train->site.config->bf16 << 7);
+    pieces[MST_SHA256_BYTES] =
+        (uint8_t)(train->site.config->exchange | (train->site.config->bf16 ? 0x80 : 0));
     return r < 0 ? r : mst_sha256(pieces, sizeof pieces, ret_key, err);
 }
 
@@ -287,6 +308,8 @@ static int train_open(void *context, const struct agent_site *site, struct job *
         r = trainer_check_method(train->model, train_method(site->config), err);
     if (r == 0)
         r = make_key(train, ret_key, err);
+    if (r == 0 && site->config->init) /* now, so that a wrong file is told at once */
+        r = train_prepare(train, err);
     if (r == 0)
         r = restore(train, ret_key, err);
     if (r < 0)

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SET_BYTES ((size_t)8589934592) /* 8 GiB */
+#define MAX_ENCODING_BYTES 524288
+#define MAX_SET_BYTES      ((size_t)8589934592) /* 8 GiB */
 
 struct reading {
     const struct description *description;
@@ -174,6 +175,9 @@ int data_csv_open(const char *folder, const struct description *description,
         r = make_set(&reading.plan, &reading.test, 0, reading.test.rows, &ret_data->test, err);
     if (r >= 0)
         r = encoding_write(&reading.plan, &ret_data->encoding, err);
+    /* Millions of categories are too much to go with every model. */
+    if (r >= 0 && strlen(ret_data->encoding) > MAX_ENCODING_BYTES)
+        mst_freep(&ret_data->encoding);
     struct trainer_dataset *const sets[] = {ret_data->train, ret_data->validation, ret_data->test};
     for (size_t i = 0; i < MST_ARRAY_COUNT(sets) && r >= 0; i++)
         r = give_shape(description, sets[i], err);

@@ -272,6 +272,18 @@ size_t trainer_dataset_target_size(const struct trainer_dataset *dataset)
     return dataset->target_size;
 }
 
+uint32_t trainer_dataset_label(const struct trainer_dataset *dataset, size_t sample)
+{
+    assert(dataset->labels && sample < dataset->count);
+    return dataset->labels[sample];
+}
+
+const float *trainer_dataset_target(const struct trainer_dataset *dataset, size_t sample)
+{
+    assert(dataset->targets && sample < dataset->count);
+    return dataset->targets + sample * dataset->target_size;
+}
+
 struct trainer_shape trainer_dataset_shape(const struct trainer_dataset *dataset)
 {
     return dataset->shape;

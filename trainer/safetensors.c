@@ -291,6 +291,20 @@ static int read_values(const struct reader *reader, const struct safetensors_ent
     return r;
 }
 
+int safetensors_read_metadata(const char *path, cJSON **ret_metadata, struct mst_error *err)
+{
+    mst_cleanup(mst_closep) int fd = -1;
+    mst_cleanup(mst_json_deletep) cJSON *header = NULL;
+    struct reader reader = {.path = path};
+
+    int r = mst_file_open(path, &fd, err);
+    if (r < 0)
+        return r;
+    reader.fd = fd;
+    r = read_header(&reader, &header, err);
+    return r < 0 ? r : take_metadata(&reader, header, ret_metadata, err);
+}
+
 int safetensors_read(const char *path, const struct safetensors_entry *entries, size_t entry_count,
                      bool *ret_optional, cJSON **ret_metadata, struct mst_error *err)
 {

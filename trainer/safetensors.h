@@ -24,6 +24,9 @@ struct safetensors_entry {
 int safetensors_write(const char *path, const struct safetensors_entry *entries, size_t entry_count,
                       const cJSON *metadata, uint64_t *ret_bytes, struct mst_error *err);
 
+/* Only *ret_metadata, whatever the tensors. */
+int safetensors_read_metadata(const char *path, cJSON **ret_metadata, struct mst_error *err);
+
 /* Read a file that must hold exactly these entries, of these shapes, in any order. -EBADMSG says what is not
  * as it should be, and their values are then undefined. *ret_optional (may be NULL) says whether the optional
  * ones are there; the values of those that are not stay as they are. *ret_metadata (may be NULL) is an object

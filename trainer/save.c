@@ -8,6 +8,7 @@
 #include "trainer_state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #define LAYOUT                                                                                               \
     "channels last: conv2d weight (row, column, in, out), dense weight (in, out), flatten (row, column, "    \
     "channel)"
+
+#define ENCODING_KEY "encoding"
 
 #define EXTRA_HEX_BYTES (2 * TRAINER_MAX_EXTRA_BYTES + 1)
 
@@ -103,6 +106,10 @@ static int describe(const struct save_state *state, const char *digest, cJSON **
         !add_text(json, "shards", "%" PRIu32, config->shards) ||
         !add_text(json, "batch", "%" PRIu32, config->batch) || !add_text(json, "lr", "%.17g", config->lr) ||
         !add_text(json, "momentum", "%.17g", config->momentum) || !add_text(json, "digest", "%s", digest)) {
+        cJSON_Delete(json);
+        return mst_error_set(err, -ENOMEM, "no memory for the metadata");
+    }
+    if (config->encoding && !cJSON_AddStringToObject(json, ENCODING_KEY, config->encoding)) {
         cJSON_Delete(json);
         return mst_error_set(err, -ENOMEM, "no memory for the metadata");
     }
@@ -355,5 +362,44 @@ int trainer_load(struct trainer *trainer, const char *path, struct mst_error *er
         return r;
     trainer->current = next;
     trainer->step = state.step;
+    return 0;
+}
+
+int trainer_load_parameters(struct trainer *trainer, const char *path, struct mst_error *err)
+{
+    const size_t next = 1 - trainer->current;
+    mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
+    struct save_state state = {.config = &trainer->config, .parameters = trainer->parameters[next]};
+    bool states;
+
+    memcpy(state.states, trainer->states[next], sizeof state.states);
+    const int r = save_read(path, &state, &states, &metadata, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < trainer->count; i++) {
+        if (!isfinite(state.parameters[i]))
+            return mst_error_set(err, -EBADMSG, "read '%s': parameter %zu is not a finite number", path, i);
+    }
+    for (size_t s = 0; s < TRAINER_MAX_STATES; s++) {
+        if (trainer->states[next][s])
+            memset(trainer->states[next][s], 0, trainer->count * sizeof(float));
+    }
+    trainer->current = next;
+    trainer->step = 0;
+    return 0;
+}
+
+int trainer_saved_encoding(const char *path, char **ret_encoding, struct mst_error *err)
+{
+    mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
+
+    const int r = safetensors_read_metadata(path, &metadata, err);
+    if (r < 0)
+        return r;
+    const char *text = mst_json_string_or(metadata, ENCODING_KEY, NULL);
+    char *copy = text ? strdup(text) : NULL;
+    if (text && !copy)
+        return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
+    *ret_encoding = copy;
     return 0;
 }

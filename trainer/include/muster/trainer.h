@@ -107,6 +107,8 @@ void trainer_dataset_free(struct trainer_dataset *dataset); /* NULL is fine */
 size_t trainer_dataset_count(const struct trainer_dataset *dataset);
 size_t trainer_dataset_classes(const struct trainer_dataset *dataset);     /* 0: it has targets */
 size_t trainer_dataset_target_size(const struct trainer_dataset *dataset); /* floats; 0: it has labels */
+uint32_t trainer_dataset_label(const struct trainer_dataset *dataset, size_t sample);
+const float *trainer_dataset_target(const struct trainer_dataset *dataset, size_t sample); /* borrowed */
 struct trainer_shape trainer_dataset_shape(const struct trainer_dataset *dataset);
 /* SHA-256 over shape, count, values and labels or targets: equal for a file and its .gz. Borrowed,
  * MST_SHA256_BYTES. */
@@ -279,7 +281,8 @@ struct trainer_config {
     double lr;       /* > 0 */
     double momentum; /* in [0, 1): v = momentum * v + g, w = w - lr * v */
     struct trainer_rule rule;
-    uint64_t seed; /* weights and order of samples */
+    uint64_t seed;        /* weights and order of samples */
+    const char *encoding; /* of the data, struct trainer_data; saved with the model. May be NULL; borrowed. */
     uint32_t steps_per_epoch;
     uint32_t epochs;
     uint32_t threads; /* of OpenBLAS; 0: trainer_threads_available() */
@@ -396,6 +399,11 @@ int trainer_evaluate_set(struct trainer *trainer, const struct trainer_dataset *
 int trainer_evaluate_range(struct trainer *trainer, const struct trainer_dataset *dataset, size_t first,
                            size_t count, struct trainer_evaluation *ret_result, struct mst_error *err);
 
+/* What the last layer gives for samples [first, first + count): count x trainer_model_classes() floats into
+ * ret_outputs. Errors as trainer_evaluate_range(). */
+int trainer_predict(struct trainer *trainer, const struct trainer_dataset *dataset, size_t first,
+                    size_t count, float *ret_outputs, struct mst_error *err);
+
 /* SHA-256 over the parameters as they stand in a saved file's data part. */
 int trainer_digest(const struct trainer *trainer, uint8_t ret_digest[static MST_SHA256_BYTES],
                    struct mst_error *err);
@@ -424,13 +432,20 @@ struct trainer_saved {
     char digest[MST_SHA256_HEX_BYTES]; /* trainer_digest() in hex */
 };
 /* Write a safetensors file, whole or not at all. Tensors in the model's order, f32, without holes; metadata:
- * format, model, layout, step, epoch, seed, shards, batch, lr, momentum, digest. `ret_saved` may be NULL. */
+ * format, model, layout, step, epoch, seed, shards, batch, lr, momentum, digest, encoding. `ret_saved` may be
+ * NULL. */
 int trainer_save(const struct trainer *trainer, const char *path, struct trainer_saved *ret_saved,
                  struct mst_error *err);
 /* Take parameters (and step, where the metadata has it) from a safetensors file. Names and shapes must be
  * exactly the model's; -EBADMSG names what is not; the trainer is then as before. Momentum is taken where the
  * file has it (a checkpoint), and starts from zero otherwise. */
 int trainer_load(struct trainer *trainer, const char *path, struct mst_error *err);
+/* The parameters alone, which must be finite numbers (-EBADMSG): training begins with step 0 and an optimizer
+ * that remembers nothing. */
+int trainer_load_parameters(struct trainer *trainer, const char *path, struct mst_error *err);
+/* The encoding of the data that a saved file's model was trained with, for trainer_data_open(); *ret_encoding
+ * is owned by the caller, and NULL when the file does not have one. */
+int trainer_saved_encoding(const char *path, char **ret_encoding, struct mst_error *err);
 
 /* ---- checkpoints --------------------------------------------------------------------------------------- */
 
