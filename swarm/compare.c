@@ -153,20 +153,51 @@ static const char *mode_name(const cJSON *body)
     return mode && mode->child && mode->child->string ? mode->child->string : "Replicated";
 }
 
+/* One order for ports, which have none: that two clients sort them differently is no reason for an update. */
+static void sort_ports(cJSON *spec)
+{
+    cJSON *ports =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(spec, "EndpointSpec"), "Ports");
+    cJSON *sorted = cJSON_IsArray(ports) ? cJSON_CreateArray() : NULL;
+
+    while (sorted && ports->child) {
+        cJSON *port, *least = ports->child;
+        cJSON_ArrayForEach(port, ports)
+        {
+            const uint64_t a = mst_json_u64_or(port, "PublishedPort", 0) << 32 |
+                               mst_json_u64_or(port, "TargetPort", 0) << 8 |
+                               (unsigned char)mst_json_string_or(port, "Protocol", "tcp")[0];
+            const uint64_t b = mst_json_u64_or(least, "PublishedPort", 0) << 32 |
+                               mst_json_u64_or(least, "TargetPort", 0) << 8 |
+                               (unsigned char)mst_json_string_or(least, "Protocol", "tcp")[0];
+            if (a < b)
+                least = port;
+        }
+        (void)cJSON_AddItemToArray(sorted,
+                                   cJSON_DetachItemViaPointer(ports, least)); /* fails for NULL only */
+    }
+    if (sorted)
+        (void)cJSON_ReplaceItemInObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(spec, "EndpointSpec"),
+                                                     "Ports", sorted);
+}
+
 size_t compare_service(const cJSON *desired, const cJSON *live_spec, compare_fn *on_difference, void *context)
 {
     mst_cleanup(mst_json_deletep) cJSON *plain = plain_copy(desired);
+    mst_cleanup(mst_json_deletep) cJSON *live = cJSON_Duplicate(live_spec, true);
     struct comparison c = {.on_difference = on_difference, .context = context};
 
-    if (!plain)
+    if (!plain || !live)
         return 1; /* without memory, "changed" is the safe answer */
     /* {"Global": {}} has no leaf to compare. */
-    if (strcmp(mode_name(plain), mode_name(live_spec)) != 0) {
+    if (strcmp(mode_name(plain), mode_name(live)) != 0) {
         (void)snprintf(c.path, sizeof c.path, "Mode");
-        report(&c, mst_json_at(plain, "Mode", NULL), mst_json_at(live_spec, "Mode", NULL));
+        report(&c, mst_json_at(plain, "Mode", NULL), mst_json_at(live, "Mode", NULL));
         c.path[0] = '\0';
     }
-    compare(&c, plain, live_spec);
+    sort_ports(plain);
+    sort_ports(live);
+    compare(&c, plain, live);
     return c.count;
 }
 

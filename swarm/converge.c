@@ -105,7 +105,7 @@ static void remember(struct converge_view *view, const struct converge_view *bef
         if (old && service->failed_task[0] == '\0') {
             (void)snprintf(service->failed_task, sizeof service->failed_task, "%s", old->failed_task);
             (void)snprintf(service->failure, sizeof service->failure, "%s", old->failure);
-        } else {
+        } else if (service->failed_task[0] != '\0') {
             (void)snprintf(service->failure, sizeof service->failure, "%s", service->reason);
         }
         service->settled_s = !service->is_settled ? 0 : old && old->is_settled ? old->settled_s : now_s;

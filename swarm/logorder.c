@@ -106,7 +106,8 @@ static int hand_on(struct logorder *order, size_t count, struct mst_error *err)
         free(order->items[i]);
     }
     order->count -= count;
-    memmove(order->items, order->items + count, order->count * sizeof(struct held *));
+    if (order->count > 0) /* `items` is NULL before the first message */
+        memmove(order->items, order->items + count, order->count * sizeof(struct held *));
     return r < 0 ? r : 0;
 }
 

@@ -6,6 +6,8 @@
 #include "spec.h"
 #include "stack.h"
 
+#include <string.h>
+
 static void add_hosts(struct build *build, const struct compose_service *service, cJSON *container)
 {
     cJSON *hosts;
@@ -70,6 +72,16 @@ static void add_volume_options(struct build *build, const struct compose_project
     }
 }
 
+/* A cluster volume is a stack's own by its key, unless a group of them is meant. */
+static const char *cluster_source(const struct compose_project *project, const char *source)
+{
+    for (size_t i = 0; source && strncmp(source, "group:", 6) != 0 && i < project->volume_count; i++) {
+        if (strcmp(project->volumes[i].key, source) == 0)
+            return project->volumes[i].name;
+    }
+    return source;
+}
+
 static void add_mount(struct build *build, const struct compose_project *project,
                       const struct compose_mount *mount, cJSON *mounts)
 {
@@ -81,7 +93,10 @@ static void add_mount(struct build *build, const struct compose_project *project
     cJSON *object = build_append(build, mounts);
 
     build_text(build, object, "Type", types[mount->type]);
-    build_text_if(build, object, "Source", mount->volume ? mount->volume->name : mount->source);
+    build_text_if(build, object, "Source",
+                  mount->volume                          ? mount->volume->name
+                  : mount->type == COMPOSE_MOUNT_CLUSTER ? cluster_source(project, mount->source)
+                                                         : mount->source);
     build_text_if(build, object, "Target", mount->target);
     build_bool_if(build, object, "ReadOnly", mount->read_only);
     build_text_if(build, object, "Consistency", mount->consistency);
@@ -117,10 +132,23 @@ static void add_reference(struct build *build, const struct spec_ids *ids, enum 
                spec_ids_actual(ids, kind, use->content->name));
 }
 
+/* A config for the engine itself, not a file in the container; docker sorts it in with the others. */
+static void add_runtime(struct build *build, const struct spec_ids *ids,
+                        const struct compose_content *content, cJSON *array)
+{
+    const char *id = spec_ids_find(ids, ENGINE_CONFIG, content->name);
+    cJSON *object = build_append(build, array);
+
+    (void)build_object(build, object, "Runtime");
+    build_text(build, object, "ConfigID", id ? id : "");
+    build_text(build, object, "ConfigName", spec_ids_actual(ids, ENGINE_CONFIG, content->name));
+}
+
 static void add_references(struct build *build, const struct compose_service *service,
                            const struct spec_ids *ids, cJSON *container)
 {
     const struct compose_credential_spec *credential = &service->credential_spec;
+    bool has_credential = false;
     cJSON *array;
 
     if (service->secret_count > 0) {
@@ -131,17 +159,16 @@ static void add_references(struct build *build, const struct compose_service *se
     if (service->config_count == 0 && !credential->content)
         return;
     array = build_array(build, container, "Configs");
-    for (size_t i = 0; array && i < service->config_count; i++)
+    for (size_t i = 0; array && i < service->config_count; i++) {
+        if (!has_credential && credential->content &&
+            strcmp(credential->content->name, service->configs[i].content->name) < 0) {
+            add_runtime(build, ids, credential->content, array);
+            has_credential = true;
+        }
         add_reference(build, ids, ENGINE_CONFIG, &service->configs[i], array);
-    if (array && credential->content) { /* a config for the engine itself, not a file in the container */
-        const char *id = spec_ids_find(ids, ENGINE_CONFIG, credential->content->name);
-        cJSON *object = build_append(build, array);
-
-        (void)build_object(build, object, "Runtime");
-        build_text(build, object, "ConfigID", id ? id : "");
-        build_text(build, object, "ConfigName",
-                   spec_ids_actual(ids, ENGINE_CONFIG, credential->content->name));
     }
+    if (array && credential->content && !has_credential)
+        add_runtime(build, ids, credential->content, array);
 }
 
 static void add_null(struct build *build, cJSON *object, const char *key)

@@ -291,7 +291,11 @@ static void followed_logs_are_put_in_order_as_they_come(void **state)
     while (program.out.count < sizeof expected - 1) {
         struct pollfd waiting = {program.out_fd, POLLIN, 0};
         assert_int_equal(poll(&waiting, 1, mst_ms_until(deadline_ns, 20000)), 1);
-        assert_true(program_take(program.out_fd, &program.out));
+        if (!program_take(program.out_fd, &program.out)) {
+            program_finish(&program);
+            fail_msg("it ended with %d: '%s', '%s'", program.status, mst_buf_text(&program.out),
+                     mst_buf_text(&program.err));
+        }
     }
     assert_string_equal(mst_buf_text(&program.out), expected);
     assert_int_equal(kill(program.pid, SIGINT), 0);

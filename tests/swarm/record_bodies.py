@@ -23,6 +23,12 @@ DOCKER = os.environ.get("DOCKER", "docker")
 STACK = "st"
 
 
+def path_of(target):
+    """Without version and query."""
+    path = urllib.parse.urlparse(target).path
+    return path.split("/", 2)[-1] if path.startswith("/v1.") else path[1:]
+
+
 class Engine(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     made = {"networks": [], "secrets": [], "configs": [], "services": []}
@@ -42,7 +48,7 @@ class Engine(http.server.BaseHTTPRequestHandler):
         self.reply(200, "OK")
 
     def do_GET(self):
-        path = urllib.parse.urlparse(self.path).path.split("/", 2)[-1] if self.path.startswith("/v1.") else self.path[1:]
+        path = path_of(self.path)
         kind, _, name = path.partition("/")
         if kind == "_ping":
             self.reply(200, "OK")
