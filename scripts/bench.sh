@@ -16,7 +16,9 @@ usage() {
 usage: bench.sh agents|step|sweep|exchange|ring|direct|membership [OPTIONS OF THE BENCHMARK]
 
   agents        3 to 64 agents on this machine: found and agreed, first step, and on again after a loss (root)
-  step          whole training steps of one worker, beside the bare matrix products of the same shapes
+  step          whole training steps of one worker, beside the bare matrix products of the same shapes and torch; then
+                of three workers on a lab's overlay, its links as they are and shaped, with every --exchange, beside
+                torch's DistributedDataParallel if python3-torch is installed (root; --no-lab leaves the lab out)
   sweep         ARP and TCP sweeps of a network in a namespace of its own (root)
   exchange      sums over loopback by the ring and the direct exchange in turn: 1 to 16 workers, 0 to 2.77 million
                 floats, every sum checked
@@ -34,7 +36,8 @@ case ${1:-} in
     ;;
 agents) name=$1 program=(bench_agents.sh build/release/node-agent/muster-agent) ;;
 ring) name=$1 program=(bench_ring.sh build/release/tests/bench) ;;
-step | sweep | exchange | membership) name=$1 program=("bench_$1") ;;
+step) name=$1 program=(bench_step.sh build/release/tests/bench build/release/node-agent/muster-agent) ;;
+sweep | exchange | membership) name=$1 program=("bench_$1") ;;
 direct) name=$1 program=(bench_exchange --exchange direct) ;;
 *) usage_error "expected agents, step, sweep, exchange, ring, direct or membership, got '${1:-}'" ;;
 esac
