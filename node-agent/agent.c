@@ -68,7 +68,8 @@ void agent_fail(struct agent *agent, int exit_status, bool tell, const char *for
 void agent_fail_and_leave(struct agent *agent, const char *reason)
 {
     struct mst_error err = MST_ERROR_INIT;
-    const int r = agent->membership ? membership_leave(agent->membership, mst_now_ns(), &err) : 1;
+    const bool may_wait = agent->membership && !agent->all_done;
+    const int r = may_wait ? membership_leave(agent->membership, mst_now_ns(), &err) : 1;
     if (r != 0) {
         agent_fail(agent, MST_EXIT_FAILED, true, "%s", reason);
         return;

@@ -44,6 +44,12 @@ static void peer_up(void *context, const struct discovery_identity *peer)
         agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
 }
 
+/* Whatever others say or do, no other view is agreed on. */
+static bool is_over(const struct agent *agent)
+{
+    return agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED || agent->all_done;
+}
+
 static void peer_down(void *context, const struct discovery_identity *peer, const char *reason)
 {
     struct agent *agent = context;
@@ -53,7 +59,7 @@ static void peer_down(void *context, const struct discovery_identity *peer, cons
     struct member *member = agent_find_member(agent, peer->incarnation);
     if (member)
         agent_lost_member(agent, member, reason);
-    if (agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
+    if (is_over(agent))
         return;
     if (membership_peer_down(agent->membership, &id, mst_now_ns(), &err) < 0)
         agent_fail(agent, MST_EXIT_FAILED, true, "%s", err.text);
@@ -77,7 +83,7 @@ static int membership_frame(struct agent *agent, const struct discovery_identity
     mst_cleanup(control_membership_release) struct control_membership membership = {0};
     struct membership_id id;
     const int r = control_unpack_membership(type, payload, count, &membership, err);
-    if (r < 0 || agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
+    if (r < 0 || is_over(agent))
         return r;
     if (membership.message.leaving)
         agent_note_leaving(agent, from->incarnation);
@@ -126,17 +132,12 @@ static int text_frame(struct agent *agent, const struct discovery_identity *from
 static void bye_frame(struct agent *agent, const struct discovery_identity *from)
 {
     struct member *member = agent_find_member(agent, from->incarnation);
-    if (agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED) {
-        if (member)
-            member->gone = true;
-        return;
-    }
     if (member)
         member->gone = true;
-    if (member && agent->members[agent->rank].done && agent->runner)
-        runner_give_all_done(agent->runner);
-    else if (member && agent->members[agent->rank].done)
-        agent_say_bye(agent);
+    if (agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
+        return;
+    if (member && agent->members[agent->rank].done)
+        agent_note_all_done(agent);
     else if (agent->state != AGENT_RUNNING)
         agent_end(agent, MST_EXIT_DONE, "dismissed", "the job was finished without this worker");
 }

@@ -87,6 +87,7 @@ struct agent {
     struct runner *runner;
     bool watching_runner;
     bool stop_due; /* the job is to be stopped, but there is none: the membership has yet to hear it */
+    bool all_done; /* all workers of the view have delivered: no loss matters any more, and no view follows */
     struct change change;
     unsigned fruitless; /* views in a row without a step */
 
@@ -122,6 +123,8 @@ void agent_begin_alone(struct agent *agent);
 void agent_give_data(struct agent *agent, const struct discovery_identity *from, int fd);
 /* Compares the results once all have one. */
 void agent_check_all_done(struct agent *agent);
+/* All workers of the view have delivered, this one too. */
+void agent_note_all_done(struct agent *agent);
 /* Everybody has everything: take leave. */
 void agent_say_bye(struct agent *agent);
 /* The loop's callback for the job's thread. */

@@ -124,6 +124,7 @@ static void begin_view(struct agent *agent, const uint64_t *steps)
 {
     agent->state = AGENT_RUNNING;
     agent->notice[0] = '\0';
+    agent->all_done = false;
     agent->station.self.identity.view = agent->view;
     agent->hosts_written = false;
     agent_set_searching(agent);
@@ -201,7 +202,18 @@ void agent_check_all_done(struct agent *agent)
             return;
         }
     }
-    runner_give_all_done(agent->runner);
+    agent_note_all_done(agent);
+}
+
+void agent_note_all_done(struct agent *agent)
+{
+    if (agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED)
+        return;
+    agent->all_done = true;
+    if (agent->runner)
+        runner_give_all_done(agent->runner);
+    else
+        agent_say_bye(agent); /* it was stopped for a view that nobody needs any more */
 }
 
 static void tell_done(struct agent *agent, const struct job_result *result)
@@ -225,6 +237,7 @@ void agent_say_bye(struct agent *agent)
     const struct mst_buf nothing = MST_BUF_INIT(0);
     struct mst_error err = MST_ERROR_INIT;
     agent->state = AGENT_FAREWELL;
+    agent->stop_due = false;
     agent->farewell_ns = mst_now_ns() + FAREWELL_NS;
     if (agent->config->state && vow_remove(agent->config->state, &err) < 0)
         mst_log_warn("agent", "%s", err.text);
@@ -255,6 +268,17 @@ static bool is_about_others(int code)
     }
 }
 
+/* The view's job came to its end, or was stopped, before it came to that. */
+static void job_ended_early(struct agent *agent, enum runner_stage stage, const struct mst_error *err)
+{
+    if (stage == RUNNER_FAILED && err->code != -ECANCELED)
+        mst_log_debug("agent", "view %" PRIu64 ": %s", agent->view, err->text);
+    if (agent->all_done) /* the others are gone, or about to go: they would agree on nothing any more */
+        agent_say_bye(agent);
+    else
+        agent_job_stopped(agent, stage == RUNNER_FAILED);
+}
+
 /* The thread has ended: nothing of the view's job is left but its state. False: it has not, and nothing of
  * the job may be touched any more. */
 static bool end_runner(struct agent *agent)
@@ -280,15 +304,14 @@ void agent_runner_changed(void *context, uint32_t events)
     agent_check_recovered(agent); /* its figures go with the runner */
     if ((stage == RUNNER_DELIVERED || stage == RUNNER_COMPLETED) && !agent->members[agent->rank].done)
         tell_done(agent, &result);
-    if (stage == RUNNER_COMPLETED && agent->state == AGENT_RUNNING)
+    /* Also when membership has asked it to stop a moment too late. */
+    if (stage == RUNNER_COMPLETED && agent->state != AGENT_FAREWELL)
         agent_say_bye(agent);
     if (stage == RUNNER_FAILED && (!agent->membership || !is_about_others(err.code))) {
         if (end_runner(agent))
             agent_fail_and_leave(agent, err.text);
     } else if (stage == RUNNER_FAILED || stage == RUNNER_PAUSED) {
-        if (stage == RUNNER_FAILED && err.code != -ECANCELED)
-            mst_log_debug("agent", "view %" PRIu64 ": %s", agent->view, err.text);
         if (end_runner(agent))
-            agent_job_stopped(agent, stage == RUNNER_FAILED);
+            job_ended_early(agent, stage, &err);
     }
 }

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One agent of two without a network: its membership and its job's thread are real, and what the other worker
+ * says is made up. */
+#include "agent_state.h"
+#include "muster/clock.h"
+#include "test.h"
+
+#include <poll.h>
+
+#define LIMIT_NS (10 * MST_NS_PER_S)
+#define VIEW     1
+
+struct fixture {
+    struct agent agent;
+    struct agent_config config;
+    struct agent_work work;
+    struct discovery_identity other;
+    struct mesh_callbacks says;       /* how the network speaks to the agent */
+    uint8_t digest[MST_SHA256_BYTES]; /* that the agent has signed */
+    int result;                       /* of the job */
+};
+
+/* ---- a job that ends at once ---- */
+
+static int enter(void *job, struct job_view *view, struct mst_error *err)
+{
+    (void)job, (void)view, (void)err;
+    return 0;
+}
+
+static int run(void *job, struct job_view *view, struct job_result *ret_result, struct mst_error *err)
+{
+    const struct fixture *fixture = job;
+    (void)view;
+    *ret_result = (struct job_result){.step = 3};
+    return fixture->result < 0 ? mst_error_set(err, fixture->result, "the job's own fault") : 0;
+}
+
+static uint64_t position(void *job)
+{
+    (void)job;
+    return 3;
+}
+
+static void leave(void *job)
+{
+    (void)job;
+}
+
+static const struct job_kind kind = {
+    .name = "test", .enter = enter, .run = run, .position = position, .leave = leave};
+
+/* ---- the agent ---- */
+
+static void take_sent(void *context, const struct membership_id *to, const struct membership_message *message)
+{
+    struct fixture *fixture = context; /* the agent is its first member */
+    (void)to;
+    if (message->kind == MEMBERSHIP_COMMIT)
+        memcpy(fixture->digest, message->digest, sizeof fixture->digest);
+}
+
+static struct discovery_identity identity_of(uint8_t number)
+{
+    struct discovery_identity identity = {
+        .role = DISCOVERY_ROLE_WORKER, .ipv4 = 0x0a000000U + number, .port = DISCOVERY_PORT};
+    memset(identity.incarnation, number, sizeof identity.incarnation);
+    (void)snprintf(identity.cluster, sizeof identity.cluster, "test");
+    (void)snprintf(identity.slot, sizeof identity.slot, "w%u", (unsigned)number);
+    return identity;
+}
+
+/* The other worker, w1, has the lower address and so rank 0: without it there is no quorum. */
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    *state = fixture;
+    if (!fixture)
+        return -1;
+    struct agent *agent = &fixture->agent;
+    fixture->config = (struct agent_config){.workers = 2, .workers_max = 2, .wait_ns = LIMIT_NS};
+    fixture->other = identity_of(1);
+    agent->config = &fixture->config;
+    agent->work = &fixture->work;
+    agent->job = (struct job){.kind = &kind, .state = fixture};
+    agent->station.self.identity = identity_of(2);
+    agent->station.self.key_count = 1;
+    (void)snprintf(agent->station.slot, sizeof agent->station.slot, "w2");
+    agent->start_ns = mst_now_ns();
+    fixture->says = agent_mesh_callbacks(agent);
+    const struct membership_options options = {
+        .self = agent_as_worker(&agent->station.self.identity), .first = 2, .least = 1, .most = 2};
+    struct membership_callbacks callbacks = agent_membership_callbacks(agent);
+    callbacks.send = take_sent;
+    return mst_event_sink_init(&agent->station.events, -1, "w2", NULL) == 0 &&
+                   loop_new(&agent->loop, NULL) == 0 &&
+                   membership_new(&options, &callbacks, &agent->membership, NULL) == 0 &&
+                   membership_start(agent->membership, 3, mst_now_ns(), NULL) == 0
+               ? 0
+               : -1;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    struct agent *agent = &fixture->agent;
+    const int r = agent->runner ? runner_stop(agent->runner, 5000) : 0;
+    membership_free(agent->membership);
+    loop_free(agent->loop);
+    discovery_workers_release(&agent->known);
+    mst_event_sink_release(&agent->station.events);
+    free(agent->members);
+    agent_change_release(&agent->change);
+    free(fixture);
+    return r;
+}
+
+static void propose(struct fixture *fixture, uint64_t view)
+{
+    const struct membership_worker workers[] = {agent_as_worker(&fixture->other),
+                                                agent_as_worker(&fixture->agent.station.self.identity)};
+    const struct membership_message message = {
+        .kind = MEMBERSHIP_PROPOSE, .view = view, .step = 3, .count = 2, .workers = workers};
+    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(4096);
+    assert_int_equal(control_pack_membership(&payload, &message), 0);
+    assert_int_equal(fixture->says.frame(&fixture->agent, &fixture->other, CONTROL_PROPOSE,
+                                         (const uint8_t *)payload.bytes, payload.count, NULL),
+                     0);
+}
+
+/* The two agree, and the job begins. */
+static void begin_view(struct fixture *fixture)
+{
+    struct membership_message commit = {.kind = MEMBERSHIP_COMMIT, .view = VIEW};
+    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(4096);
+    fixture->says.peer_up(&fixture->agent, &fixture->other);
+    propose(fixture, VIEW);
+    memcpy(commit.digest, fixture->digest, sizeof commit.digest);
+    assert_int_equal(control_pack_membership(&payload, &commit), 0);
+    assert_int_equal(fixture->says.frame(&fixture->agent, &fixture->other, CONTROL_COMMIT,
+                                         (const uint8_t *)payload.bytes, payload.count, NULL),
+                     0);
+    assert_int_equal(fixture->agent.state, AGENT_RUNNING);
+    assert_int_equal(fixture->agent.rank, 1);
+    assert_non_null(fixture->agent.runner);
+}
+
+static void other_is_done(struct fixture *fixture)
+{
+    const struct control_done done = {.view = VIEW, .step = 3};
+    mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(128);
+    assert_int_equal(control_pack_done(&payload, &done), 0);
+    assert_int_equal(fixture->says.frame(&fixture->agent, &fixture->other, CONTROL_DONE,
+                                         (const uint8_t *)payload.bytes, payload.count, NULL),
+                     0);
+}
+
+#define UNTIL(fixture, condition)                                                                            \
+    do {                                                                                                     \
+        const uint64_t until_ns = mst_now_ns() + LIMIT_NS;                                                   \
+        while (!(condition)) {                                                                               \
+            if (mst_now_ns() > until_ns)                                                                     \
+                fail_msg("waited in vain for: %s", #condition);                                              \
+            assert_int_equal(loop_run_once((fixture)->agent.loop, mst_now_ns() + 10 * MST_NS_PER_MS, NULL),  \
+                             0);                                                                             \
+        }                                                                                                    \
+    } while (0)
+
+static void deliver_own(struct fixture *fixture)
+{
+    UNTIL(fixture, fixture->agent.members[fixture->agent.rank].done);
+}
+
+/* The job's thread has something to say that the agent has not heard yet. */
+static void await_thread(const struct fixture *fixture)
+{
+    struct pollfd watched = {.fd = runner_fd(fixture->agent.runner), .events = POLLIN};
+    assert_int_equal(poll(&watched, 1, 10000), 1);
+}
+
+/* ---- tests ---- */
+
+static void all_are_done_and_take_leave(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_view(fixture);
+    deliver_own(fixture);
+    assert_int_equal(fixture->agent.state, AGENT_RUNNING);
+    other_is_done(fixture);
+    UNTIL(fixture, fixture->agent.state == AGENT_FAREWELL);
+}
+
+/* The chief may still be speaking with the collector while the others are gone. */
+static void a_worker_that_goes_when_all_are_done_stops_nobody(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_view(fixture);
+    deliver_own(fixture);
+    other_is_done(fixture);
+    await_thread(fixture);
+    fixture->says.peer_down(&fixture->agent, &fixture->other, "it closed the connection");
+    assert_int_equal(fixture->agent.state, AGENT_RUNNING);
+    UNTIL(fixture, fixture->agent.state == AGENT_FAREWELL);
+}
+
+static void a_job_that_completed_before_it_heard_to_stop_is_done(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_view(fixture);
+    deliver_own(fixture);
+    other_is_done(fixture);
+    await_thread(fixture);
+    agent_stop_job(&fixture->agent, true, "a test");
+    assert_int_equal(fixture->agent.state, AGENT_CHANGING);
+    UNTIL(fixture, fixture->agent.state == AGENT_FAREWELL);
+}
+
+static void a_job_that_was_stopped_before_all_were_done_is_not_begun_again(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_view(fixture);
+    deliver_own(fixture);
+    fixture->says.peer_down(&fixture->agent, &fixture->other, "it closed the connection");
+    await_thread(fixture);
+    other_is_done(fixture); /* its last word, which was on its way */
+    UNTIL(fixture, fixture->agent.state == AGENT_FAREWELL);
+}
+
+static void the_last_word_may_come_when_nothing_runs_any_more(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_view(fixture);
+    deliver_own(fixture);
+    fixture->says.peer_down(&fixture->agent, &fixture->other, "it closed the connection");
+    UNTIL(fixture, !fixture->agent.runner);
+    assert_int_equal(fixture->agent.state, AGENT_CHANGING);
+    other_is_done(fixture);
+    assert_int_equal(fixture->agent.state, AGENT_FAREWELL);
+    other_is_done(fixture); /* said twice */
+    assert_int_equal(fixture->agent.state, AGENT_FAREWELL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(all_are_done_and_take_leave, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_worker_that_goes_when_all_are_done_stops_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_that_completed_before_it_heard_to_stop_is_done, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_job_that_was_stopped_before_all_were_done_is_not_begun_again, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_last_word_may_come_when_nothing_runs_any_more, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
