@@ -78,6 +78,7 @@ void agent_fail_and_leave(struct agent *agent, const char *reason)
     (void)mst_error_set(&err, -ECANCELED, "%s", reason);
     (void)mst_fail(MST_EXIT_FAILED, &err);
     agent->failed = true;
+    agent->stop_due = !agent->runner; /* the membership may have asked for that before, and waits for it */
     agent->leave_status = MST_EXIT_FAILED;
     agent->leave_deadline_ns = mst_now_ns() + AGENT_LEAVE_NS;
 }

@@ -240,6 +240,21 @@ static void the_last_word_may_come_when_nothing_runs_any_more(void **state)
     assert_int_equal(fixture->agent.state, AGENT_FAREWELL);
 }
 
+/* Or the others would wait for a proposal that never comes, until its time to leave is over. */
+static void a_fault_of_its_own_is_told_to_a_membership_that_waits_for_the_job_to_stop(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->result = -EIO;
+    begin_view(fixture);
+    await_thread(fixture);
+    propose(fixture, VIEW + 1);
+    assert_int_equal(fixture->agent.state, AGENT_CHANGING);
+    UNTIL(fixture, !fixture->agent.runner);
+    assert_true(fixture->agent.failed);
+    assert_true(fixture->agent.leave_deadline_ns > 0);
+    assert_true(fixture->agent.stop_due);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +265,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_job_that_was_stopped_before_all_were_done_is_not_begun_again, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_last_word_may_come_when_nothing_runs_any_more, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_fault_of_its_own_is_told_to_a_membership_that_waits_for_the_job_to_stop, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
