@@ -33,6 +33,17 @@ enum config_exchange {
     CONFIG_EXCHANGES
 };
 
+/* Options that a recipe may speak for where they are not given. */
+enum config_given {
+    CONFIG_GIVEN_LR = 1,
+    CONFIG_GIVEN_MOMENTUM = 2,
+    CONFIG_GIVEN_BATCH = 4,
+    CONFIG_GIVEN_EPOCHS = 8,
+    CONFIG_GIVEN_STEPS = 16,
+    CONFIG_GIVEN_VALIDATION = 32,
+    CONFIG_GIVEN_PATIENCE = 64
+};
+
 struct agent_config {
     /* who */
     const char *cluster;
@@ -68,6 +79,8 @@ struct agent_config {
 
     /* what to train */
     const char *model, *data;
+    const char *recipe;  /* file; NULL: none */
+    unsigned given;      /* of enum config_given: by flag or variable, not by default */
     const char *init;    /* a saved model to begin with; NULL: random parameters */
     const char *weights; /* predict: the saved model */
     const char *part;    /* predict: of the data; NULL: chosen */

@@ -36,22 +36,52 @@ SET_TEXT(dns)
 SET_TEXT(from_xml)
 SET_TEXT(model)
 SET_TEXT(init)
+SET_TEXT(recipe)
 SET_TEXT(weights)
 SET_TEXT(data)
 SET_TEXT(out)
 SET_TEXT(xml)
 SET_TEXT(state)
-SET_U32(epochs, 1, 100000) /* the history of more would be larger than a history may be */
-SET_U32(steps, 1, 1000000000)
-SET_U32(batch, 1, 65536)
 SET_U32(threads, 0, 256)
-SET_U32(patience, 0, 100000)
 SET_BOOL(insecure)
 SET_BOOL(standalone)
 SET_BOOL(collect)
 SET_BOOL(step_log)
 SET_BOOL(allow_minority)
 SET_U32(checkpoint_steps, 0, 1000000000)
+
+/* The parser gives an option's own default when nothing else was given: the very text, not an equal one. */
+static void note_given(struct agent_config *config, enum config_given option, const char *text)
+{
+    const struct mst_options *options = config_options(CONFIG_TRAIN);
+    for (size_t i = 0; i < options->count; i++) {
+        if (options->table[i].fallback == text)
+            return;
+    }
+    config->given |= option;
+}
+
+#define SET_RECIPE_U32(field, min, max, option)                                                              \
+    int config_set_##field(void *settings, const char *text, struct mst_error *err)                          \
+    {                                                                                                        \
+        note_given(settings, (option), text);                                                                \
+        return mst_parse_u32(text, (min), (max), &((struct agent_config *)settings)->field, err);            \
+    }
+#define SET_RECIPE_DOUBLE(field, min, max, option)                                                           \
+    int config_set_##field(void *settings, const char *text, struct mst_error *err)                          \
+    {                                                                                                        \
+        note_given(settings, (option), text);                                                                \
+        return mst_parse_double(text, (min), (max), &((struct agent_config *)settings)->field, err);         \
+    }
+
+/* The history of more epochs would be larger than a history may be. */
+SET_RECIPE_U32(epochs, 1, 100000, CONFIG_GIVEN_EPOCHS)
+SET_RECIPE_U32(steps, 1, 1000000000, CONFIG_GIVEN_STEPS)
+SET_RECIPE_U32(batch, 1, 65536, CONFIG_GIVEN_BATCH)
+SET_RECIPE_U32(patience, 0, 100000, CONFIG_GIVEN_PATIENCE)
+SET_RECIPE_DOUBLE(lr, 1e-12, 1e3, CONFIG_GIVEN_LR)
+SET_RECIPE_DOUBLE(momentum, 0, 0.9999, CONFIG_GIVEN_MOMENTUM)
+SET_RECIPE_DOUBLE(validation, 0, 0.99, CONFIG_GIVEN_VALIDATION)
 
 int config_set_run(void *settings, const char *text, struct mst_error *err)
 {
@@ -82,10 +112,8 @@ int config_set_workers(void *settings, const char *text, struct mst_error *err)
 int config_set_exchange(void *settings, const char *text, struct mst_error *err)
 {
     static const char *const names[CONFIG_EXCHANGES] = {
-        [CONFIG_EXCHANGE_DIRECT] = "direct",
-        [CONFIG_EXCHANGE_RING] = "ring",
-        [CONFIG_EXCHANGE_FACTORS] = "factors",
-        [CONFIG_EXCHANGE_SHARDED] = "sharded",
+        [CONFIG_EXCHANGE_DIRECT] = "direct",   [CONFIG_EXCHANGE_RING] = "ring",
+        [CONFIG_EXCHANGE_FACTORS] = "factors", [CONFIG_EXCHANGE_SHARDED] = "sharded",
         [CONFIG_EXCHANGE_AUTO] = "auto",
     };
     for (int i = 0; i < CONFIG_EXCHANGES; i++) {
@@ -138,21 +166,6 @@ int config_set_subnet(void *settings, const char *text, struct mst_error *err)
 int config_set_wait(void *settings, const char *text, struct mst_error *err)
 {
     return mst_parse_duration_ns(text, &((struct agent_config *)settings)->wait_ns, err);
-}
-
-int config_set_lr(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_double(text, 1e-12, 1e3, &((struct agent_config *)settings)->lr, err);
-}
-
-int config_set_momentum(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_double(text, 0, 0.9999, &((struct agent_config *)settings)->momentum, err);
-}
-
-int config_set_validation(void *settings, const char *text, struct mst_error *err)
-{
-    return mst_parse_double(text, 0, 0.99, &((struct agent_config *)settings)->validation, err);
 }
 
 int config_set_seed(void *settings, const char *text, struct mst_error *err)
@@ -265,7 +278,7 @@ int config_read(enum config_verb verb, int argc, char **argv, struct agent_confi
         config.workers = config.workers_max = 1;
     if (!config.run)
         config.run = "";
-    if (r == 0 && config.patience > 0 && config.validation == 0)
+    if (r == 0 && config.patience > 0 && config.validation == 0 && !config.recipe)
         r = mst_error_set(err, -EINVAL, "option '--patience' needs '--validation'");
     if (r == 0 && config.standalone && config.workers_max > 1)
         r = mst_error_set(err, -EINVAL, "option '--standalone' is for one worker, not for %u",

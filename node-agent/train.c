@@ -91,26 +91,22 @@ static int restore(struct train *train, const uint8_t *key, struct mst_error *er
 static int open_model_and_data(struct train *train, struct mst_error *err)
 {
     const struct agent_config *config = train->site.config;
-    const struct trainer_data_options options = {.validation = config->validation, .seed = config->seed};
-    int r = trainer_model_read(config->model, &train->model, err);
+    int r = train_settle(train, err);
+    const struct trainer_data_options options = {.validation = train->validation, .seed = config->seed};
+    if (r == 0)
+        r = trainer_model_read(config->model, &train->model, err);
     if (r == 0)
         r = trainer_data_open(config->data, &options, &train->data, err);
     if (r < 0)
         return r;
-    train->config = (struct trainer_config){
-        .model = train->model,
-        .train = train->data.train,
-        .test = train->data.test,
-        .batch = config->batch,
-        .shards = config->workers_max,
-        .lr = config->lr,
-        .momentum = config->momentum,
-        .seed = config->seed,
-        .encoding = train->data.encoding,
-        .steps_per_epoch = config->steps,
-        .epochs = config->epochs,
-        .threads = config->threads,
-    };
+    train->config.model = train->model;
+    train->config.train = train->data.train;
+    train->config.test = train->data.test;
+    train->config.encoding = train->data.encoding;
+    train->config.shards = config->workers_max;
+    train->config.seed = config->seed;
+    train->config.threads = config->threads;
+    train_settle_steps(train);
     r = trainer_check(&train->config, err);
     return r < 0 ? mst_error_wrap(err, r, "model '%s' on data '%s'", config->model, config->data) : 0;
 }
@@ -139,9 +135,10 @@ static int make_key(const struct train *train, uint8_t ret_key[static MST_SHA256
     int r = trainer_config_digest(&train->config, pieces, err);
     if (r == 0)
         r = digest_init(train, pieces + sizeof pieces - MST_SHA256_BYTES, err);
-    const uint32_t patience = htole32(train->site.config->patience);
+    const uint32_t patience = htole32(train->patience);
     memcpy(pieces + MST_SHA256_BYTES + 1, &patience, sizeof patience);
-    const uint32_t gather = htole32(train_method(train->site.config) == TRAINER_SHARDED ? gather_steps(train) : 0);
+    const uint32_t gather =
+        htole32(train_method(train->site.config) == TRAINER_SHARDED ? gather_steps(train) : 0);
     memcpy(pieces + MST_SHA256_BYTES + 1 + sizeof patience, &gather, sizeof gather);
     pieces[MST_SHA256_BYTES] =
         (uint8_t)(train->site.config->exchange | (train->site.config->bf16 ? 0x80 : 0));

@@ -38,6 +38,9 @@ struct train {
     struct trainer_config config;
     struct trainer_model *model;
     struct trainer_data data;
+    double validation;
+    uint32_t patience;
+    bool whole_passes;                 /* an epoch is a pass over the training set */
     struct trainer *trainer;           /* NULL until train_prepare() */
     struct trainer_exchange *exchange; /* NULL: alone */
     struct trainer_history *history;
@@ -79,6 +82,10 @@ void train_leave(void *state);
  * that goes with it. */
 int train_connect(struct train *train, struct job_view *view, struct mst_error *err);
 enum trainer_method train_method(const struct agent_config *config);
+
+/* train_recipe.c: what is known of the configuration before the data, and the steps of an epoch with them. */
+int train_settle(struct train *train, struct mst_error *err);
+void train_settle_steps(struct train *train);
 
 /* train_validate.c: evaluate the validation set, where there is one. 1: it has not become better for as long
  * as `--patience` says, and the training ends here. */

@@ -17,7 +17,7 @@ static int save_best(struct train *train, struct mst_error *err)
 
 int train_validate(struct train *train, uint32_t epoch, struct mst_error *err)
 {
-    const uint32_t limit = train->site.config->patience;
+    const uint32_t limit = train->patience;
     struct train_patience patience = train->shared.patience;
     struct trainer_evaluation result;
     if (!train->data.validation)
