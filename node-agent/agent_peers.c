@@ -90,7 +90,12 @@ static int membership_frame(struct agent *agent, const struct discovery_identity
     if (type == CONTROL_HOLD)
         prepare_job(agent);
     memcpy(id.bytes, from->incarnation, sizeof id.bytes);
-    return membership_receive(agent->membership, &id, &membership.message, mst_now_ns(), err);
+    const int received = membership_receive(agent->membership, &id, &membership.message, mst_now_ns(), err);
+    if (received == 0 || received == -EPROTO)
+        return received;
+    /* A full disk, no memory: no fault of whoever sent it, who would be dropped, and lost to this view. */
+    agent_fail(agent, MST_EXIT_FAILED, true, "%s", err->text);
+    return 0;
 }
 
 static int done_frame(struct agent *agent, const struct discovery_identity *from, const uint8_t *payload,

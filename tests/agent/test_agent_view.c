@@ -3,6 +3,7 @@
  * says is made up. */
 #include "agent_state.h"
 #include "muster/clock.h"
+#include "muster/log.h"
 #include "test.h"
 
 #include <poll.h>
@@ -117,6 +118,7 @@ static int teardown(void **state)
 
 static void propose(struct fixture *fixture, uint64_t view)
 {
+    struct mst_error err = MST_ERROR_INIT;
     const struct membership_worker workers[] = {agent_as_worker(&fixture->other),
                                                 agent_as_worker(&fixture->agent.station.self.identity)};
     const struct membership_message message = {
@@ -124,13 +126,14 @@ static void propose(struct fixture *fixture, uint64_t view)
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(4096);
     assert_int_equal(control_pack_membership(&payload, &message), 0);
     assert_int_equal(fixture->says.frame(&fixture->agent, &fixture->other, CONTROL_PROPOSE,
-                                         (const uint8_t *)payload.bytes, payload.count, NULL),
+                                         (const uint8_t *)payload.bytes, payload.count, &err),
                      0);
 }
 
 /* The two agree, and the job begins. */
 static void begin_view(struct fixture *fixture)
 {
+    struct mst_error err = MST_ERROR_INIT;
     struct membership_message commit = {.kind = MEMBERSHIP_COMMIT, .view = VIEW};
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(4096);
     fixture->says.peer_up(&fixture->agent, &fixture->other);
@@ -138,7 +141,7 @@ static void begin_view(struct fixture *fixture)
     memcpy(commit.digest, fixture->digest, sizeof commit.digest);
     assert_int_equal(control_pack_membership(&payload, &commit), 0);
     assert_int_equal(fixture->says.frame(&fixture->agent, &fixture->other, CONTROL_COMMIT,
-                                         (const uint8_t *)payload.bytes, payload.count, NULL),
+                                         (const uint8_t *)payload.bytes, payload.count, &err),
                      0);
     assert_int_equal(fixture->agent.state, AGENT_RUNNING);
     assert_int_equal(fixture->agent.rank, 1);
@@ -147,11 +150,12 @@ static void begin_view(struct fixture *fixture)
 
 static void other_is_done(struct fixture *fixture)
 {
+    struct mst_error err = MST_ERROR_INIT;
     const struct control_done done = {.view = VIEW, .step = 3};
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(128);
     assert_int_equal(control_pack_done(&payload, &done), 0);
     assert_int_equal(fixture->says.frame(&fixture->agent, &fixture->other, CONTROL_DONE,
-                                         (const uint8_t *)payload.bytes, payload.count, NULL),
+                                         (const uint8_t *)payload.bytes, payload.count, &err),
                      0);
 }
 
@@ -255,6 +259,17 @@ static void a_fault_of_its_own_is_told_to_a_membership_that_waits_for_the_job_to
     assert_true(fixture->agent.stop_due);
 }
 
+static void a_worker_that_cannot_keep_what_it_signs_ends_and_blames_nobody_else(void **state)
+{
+    struct fixture *fixture = *state;
+    char missing[] = "/proc/no-such-folder";
+    fixture->config.state = missing;
+    fixture->says.peer_up(&fixture->agent, &fixture->other);
+    propose(fixture, VIEW); /* its frame is a good one: so says the result */
+    assert_int_equal(fixture->agent.state, AGENT_ENDED);
+    assert_int_equal(fixture->agent.exit_status, MST_EXIT_FAILED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +282,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_last_word_may_come_when_nothing_runs_any_more, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_fault_of_its_own_is_told_to_a_membership_that_waits_for_the_job_to_stop, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_worker_that_cannot_keep_what_it_signs_ends_and_blames_nobody_else,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
