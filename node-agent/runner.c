@@ -11,7 +11,9 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define ALL_DONE_MS 30000 /* for the slowest worker to save, test and deliver */
+/* For the slowest worker to save, test and deliver: a collector may take DELIVER_STORED_MS for each of its
+ * files. One that is lost meanwhile is no reason to wait so long: membership ends the wait. */
+#define ALL_DONE_MS 600000
 
 static void set_stage(struct runner *runner, enum runner_stage stage)
 {
@@ -83,7 +85,7 @@ static int run(struct runner *runner, struct mst_error *err)
     if (r < 0)
         r = mst_error_errno(err, r, "wait for all workers to finish");
     else if (connection && runner->options.rank == 0)
-        r = deliver_complete(connection, err);
+        r = runner_complete(runner, &connection, err);
     deliver_free(connection);
     return r;
 }

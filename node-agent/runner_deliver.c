@@ -29,21 +29,24 @@ static int deliver_all(struct runner *runner, struct deliver *deliver, struct ms
 }
 
 /* The collector as it is known now; it may have been replaced since the last try. */
-static int try_deliver(struct runner *runner, struct deliver **ret_deliver, struct mst_error *err)
+static int open_connection(struct runner *runner, struct deliver **ret_deliver, struct mst_error *err)
 {
-    struct deliver *connection = NULL;
     pthread_mutex_lock(&runner->lock);
     const struct discovery_identity collector = runner->collector;
     pthread_mutex_unlock(&runner->lock);
-    int r = deliver_open(&runner->options.self, &collector, &connection, err);
-    if (r == 0)
-        r = deliver_all(runner, connection, err);
-    if (r < 0) {
-        deliver_free(connection);
-        return r;
-    }
-    *ret_deliver = connection;
-    return 0;
+    return deliver_open(&runner->options.self, &collector, ret_deliver, err);
+}
+
+static int try_deliver(struct runner *runner, struct deliver **deliver, struct mst_error *err)
+{
+    const int r = open_connection(runner, deliver, err);
+    return r < 0 ? r : deliver_all(runner, *deliver, err);
+}
+
+static int try_complete(struct runner *runner, struct deliver **deliver, struct mst_error *err)
+{
+    const int r = *deliver ? 0 : open_connection(runner, deliver, err);
+    return r < 0 ? r : deliver_complete(*deliver, err);
 }
 
 /* It may be down for a moment, or come back at another address: the agent looks for it meanwhile. */
@@ -60,6 +63,28 @@ static void set_lacking(struct runner *runner, bool lacking)
     pthread_mutex_unlock(&runner->lock);
 }
 
+/* Go on until it is done, or not worth another try. After an error *deliver is NULL. */
+static int try_often(struct runner *runner,
+                     int (*attempt)(struct runner *, struct deliver **, struct mst_error *),
+                     struct deliver **deliver, struct mst_error *err)
+{
+    int r;
+    for (unsigned try = 0;; try++) {
+        r = attempt(runner, deliver, err);
+        if (r == 0)
+            break;
+        deliver_free(*deliver);
+        *deliver = NULL;
+        if (!is_worth_another_try(r) || try + 1 == DELIVER_TRIES)
+            break;
+        set_lacking(runner, true);
+        if (runner_wait(runner, runner_never, DELIVER_PAUSE_MS << try) == -ECANCELED)
+            return mst_error_set(err, -ECANCELED, "stopped while speaking to the collector");
+    }
+    set_lacking(runner, false);
+    return r;
+}
+
 /* No collector is no failure: the files are on this worker's disk. */
 int runner_deliver(struct runner *runner, struct deliver **ret_deliver, struct mst_error *err)
 {
@@ -71,14 +96,14 @@ int runner_deliver(struct runner *runner, struct deliver **ret_deliver, struct m
     }
     if (r < 0)
         return mst_error_set(err, r, "stopped while looking for the collector");
-    for (unsigned try = 0;; try++) {
-        r = try_deliver(runner, ret_deliver, err);
-        if (r == 0 || !is_worth_another_try(r) || try + 1 == DELIVER_TRIES)
-            break;
-        set_lacking(runner, true);
-        if (runner_wait(runner, runner_never, DELIVER_PAUSE_MS << try) == -ECANCELED)
-            return mst_error_set(err, -ECANCELED, "stopped while handing over the files");
-    }
-    set_lacking(runner, false);
-    return r < 0 && is_worth_another_try(r) ? mst_error_wrap(err, -EREMOTEIO, "the files stay here") : r;
+    r = try_often(runner, try_deliver, ret_deliver, err);
+    return is_worth_another_try(r) ? mst_error_wrap(err, -EREMOTEIO, "the files stay here") : r;
+}
+
+int runner_complete(struct runner *runner, struct deliver **deliver, struct mst_error *err)
+{
+    const int r = try_often(runner, try_complete, deliver, err);
+    return is_worth_another_try(r)
+               ? mst_error_wrap(err, -EREMOTEIO, "all files are handed on, but the collector was not told so")
+               : r;
 }

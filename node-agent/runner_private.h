@@ -40,5 +40,7 @@ int runner_join(struct runner *runner, struct mst_error *err);
 /* Hand the files on; *ret_deliver is the connection to say the last word over, NULL when there is no
  * collector. An error that is about the collector is -EREMOTEIO. */
 int runner_deliver(struct runner *runner, struct deliver **ret_deliver, struct mst_error *err);
+/* Say the last word over it, or over a new one: then *deliver is that; NULL after an error. */
+int runner_complete(struct runner *runner, struct deliver **deliver, struct mst_error *err);
 
 #endif
