@@ -31,4 +31,12 @@ static inline void blas_multiply_bt(size_t m, size_t n, size_t k, const float *a
                 (blasint)k, b, (blasint)k, beta, c, (blasint)n);
 }
 
+/* c (m, n) = a b^T, a (m, k), b (n, k), c with rows of c_stride floats */
+static inline void blas_multiply_bt_into(size_t m, size_t n, size_t k, const float *a, const float *b,
+                                         size_t c_stride, float *c)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f, a,
+                (blasint)k, b, (blasint)k, 0.0f, c, (blasint)c_stride);
+}
+
 #endif

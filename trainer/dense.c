@@ -86,26 +86,63 @@ void trainer_dense_weight_gradient(const struct trainer_layer *layer, size_t bat
                      grads + layer->tensors[0].offset + first * out);
 }
 
-void trainer_dense_input_gradient(const struct trainer_layer *layer, size_t batch, const float *params,
-                                  const float *dy, float *dx)
+void trainer_dense_input_gradient(const struct trainer_layer *layer, size_t batch, size_t first, size_t rows,
+                                  const float *params, const float *dy, float *dx)
 {
-    blas_multiply_bt(batch, layer->in.dims[0], layer->out.dims[0], dy, params + layer->tensors[0].offset,
-                     0.0f, dx);
+    const size_t in = layer->in.dims[0], out = layer->out.dims[0];
+
+    blas_multiply_bt_into(batch, rows, out, dy, params + layer->tensors[0].offset + first * out, in,
+                          dx + first);
 }
 
-/* dW from its last rows to its first: the direction in which the arena becomes final. */
-static void backward_weight(const struct trainer_layer *layer, const struct trainer_pass *pass,
-                            const float *x, const float *dy, float *grads)
+/* Rows [first, end) of dW in tiles, from the last to the first. */
+static void backward_rows(const struct trainer_layer *layer, const struct trainer_pass *pass, size_t first,
+                          size_t end, const float *x, const float *dy, float *grads)
 {
     const size_t out = layer->out.dims[0], tile = trainer_dense_tile_rows(layer);
 
-    for (size_t end = layer->in.dims[0]; end > 0;) {
-        const size_t rows = end < tile ? end : tile;
-        const size_t first = end - rows;
-        trainer_dense_weight_gradient(layer, pass->batch, first, rows, x, dy, pass->accumulate ? 1.0f : 0.0f,
+    while (end > first) {
+        const size_t rows = end - first < tile ? end - first : tile;
+        end -= rows;
+        trainer_dense_weight_gradient(layer, pass->batch, end, rows, x, dy, pass->accumulate ? 1.0f : 0.0f,
                                       grads);
-        trainer_pass_ready(pass, layer->tensors[0].offset + first * out, rows * out);
-        end = first;
+        trainer_pass_ready(pass, layer->tensors[0].offset + end * out, rows * out);
+    }
+}
+
+/* The first row that begins at `place` of the arena or behind it. */
+static size_t row_at(const struct trainer_layer *layer, size_t place)
+{
+    const size_t out = layer->out.dims[0], offset = layer->tensors[0].offset;
+    const size_t row = place > offset ? (place - offset + out - 1) / out : 0;
+
+    return row < layer->in.dims[0] ? row : layer->in.dims[0];
+}
+
+/* dW in the ranges in which it is wanted: they cover the arena once. A row that lies in two of them goes with
+ * the one in which it begins. Where there are none, from the end, which is the direction in which the arena
+ * becomes final. */
+static void backward_weight(const struct trainer_layer *layer, const struct trainer_pass *pass,
+                            const float *x, const float *dy, float *grads)
+{
+    size_t index = 0, offset, count;
+
+    for (; pass->preferred && pass->preferred(pass->context, index, &offset, &count); index++)
+        backward_rows(layer, pass, row_at(layer, offset), row_at(layer, offset + count), x, dy, grads);
+    if (index == 0)
+        backward_rows(layer, pass, 0, layer->in.dims[0], x, dy, grads);
+}
+
+/* dx, with a word to the exchange now and then: what has come meanwhile is passed on. */
+static void backward_input(const struct trainer_layer *layer, const struct trainer_pass *pass,
+                           const float *params, const float *dy, float *dx)
+{
+    const size_t in = layer->in.dims[0], tile = trainer_dense_tile_rows(layer);
+
+    for (size_t first = 0; first < in; first += tile) {
+        const size_t rows = in - first < tile ? in - first : tile;
+        trainer_dense_input_gradient(layer, pass->batch, first, rows, params, dy, dx);
+        trainer_pass_ready(pass, layer->tensors[0].offset, 0);
     }
 }
 
@@ -117,7 +154,7 @@ static void backward(const struct trainer_layer *layer, const struct trainer_pas
     trainer_pass_ready(pass, layer->tensors[1].offset, layer->out.dims[0]);
     backward_weight(layer, pass, x, dy, grads);
     if (dx)
-        trainer_dense_input_gradient(layer, pass->batch, params, dy, dx);
+        backward_input(layer, pass, params, dy, dx);
 }
 
 const struct trainer_layer_ops trainer_layer_dense = {

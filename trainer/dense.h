@@ -27,8 +27,8 @@ void trainer_dense_bias_gradient(const struct trainer_layer *layer, const struct
 /* Rows [first, first + rows) of the weight's gradient, x^T dy over `batch` samples; `beta` 1 adds. */
 void trainer_dense_weight_gradient(const struct trainer_layer *layer, size_t batch, size_t first, size_t rows,
                                    const float *x, const float *dy, float beta, float *grads);
-/* dx = dy W^T */
-void trainer_dense_input_gradient(const struct trainer_layer *layer, size_t batch, const float *params,
-                                  const float *dy, float *dx);
+/* Columns [first, first + rows) of dx = dy W^T, which those rows of W make. */
+void trainer_dense_input_gradient(const struct trainer_layer *layer, size_t batch, size_t first, size_t rows,
+                                  const float *params, const float *dy, float *dx);
 
 #endif

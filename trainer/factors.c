@@ -137,7 +137,7 @@ static void run_own(struct trainer_factors *factors, struct trainer *trainer, ui
 
     trainer_dense_bias_gradient(layer, &pass, dy, gradients);
     if (factors->layer > trainer_network_first_trained(model))
-        trainer_dense_input_gradient(layer, pass.batch, params, dy,
+        trainer_dense_input_gradient(layer, pass.batch, 0, layer->in.dims[0], params, dy,
                                      trainer_network_gradient(network, factors->layer - 1));
     trainer_network_backward_layers(network, params, &pass, 0, factors->layer, gradients);
     pack(factors, trainer, shard);

@@ -211,7 +211,7 @@ static void go_back(struct trainer_sharded *sharded, const struct trainer_pass *
         trainer_dense_weight_gradient(layer, pass->batch, first, rows, x, dy, 0.0f, gradients);
         trainer_landed(share, layer->tensors[0].offset + first * out, rows * out);
     }
-    trainer_dense_input_gradient(layer, pass->batch, params, dy,
+    trainer_dense_input_gradient(layer, pass->batch, 0, layer->in.dims[0], params, dy,
                                  trainer_network_gradient(network, dense - 1));
     trainer_network_backward_layers(network, params, pass, 0, dense, gradients);
 }

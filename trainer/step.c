@@ -51,6 +51,14 @@ static void gradient_ready(void *context, size_t offset, size_t count)
                              &trainer->exchange_error);
 }
 
+/* struct trainer_pass.preferred. */
+static bool preferred(void *context, size_t index, size_t *ret_offset, size_t *ret_count)
+{
+    const struct trainer *trainer = context;
+
+    return trainer->exchange && exchange_preferred(trainer->exchange, index, ret_offset, ret_count);
+}
+
 void trainer_fill_tail(float *tail, const struct trainer_loss *loss, bool pause)
 {
     tail[TRAINER_TAIL_LOSS] = (float)loss->sum;
@@ -130,6 +138,7 @@ static void run_shard(struct trainer *trainer, uint32_t shard, bool pause, struc
     }
     pass.accumulate = !first;
     pass.gradient_ready = last ? gradient_ready : NULL;
+    pass.preferred = last ? preferred : NULL;
     pass.context = trainer;
     trainer_network_backward(&trainer->network, params, &pass, gradients);
 }
