@@ -119,6 +119,22 @@ int cli_set_prune(void *settings, const char *text, struct mst_error *err)
     return mst_parse_bool(text, &common->prune, err);
 }
 
+int cli_set_nodes_file(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    (void)err;
+    common->nodes_file = text;
+    return 0;
+}
+
+int cli_set_ship(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    return mst_parse_bool(text, &common->ship, err);
+}
+
 int cli_set_dry_run(void *settings, const char *text, struct mst_error *err)
 {
     struct cli_common *common = settings;

@@ -9,6 +9,7 @@
 #include "muster/opts.h"
 #include "output.h"
 #include "session.h"
+#include "ship.h"
 #include "stack.h"
 #include "variables.h"
 
@@ -26,7 +27,8 @@ struct cli_common {
     size_t file_count;
     const char *given[CLI_VARIABLES_MAX + 1]; /* ended by NULL */
     size_t given_count;
-    bool is_strict, prune, dry_run;
+    bool is_strict, prune, dry_run, ship;
+    const char *nodes_file;
     enum image_resolve resolve;
     uint64_t timeout_ns;
 };
@@ -100,6 +102,20 @@ struct cli_common {
         .help = help_text                                                                                    \
     }
 
+#define CLI_NODES_FILE_OPTION                                                                                \
+    {                                                                                                        \
+        .name = "nodes-file", .argument = "FILE", .env = "MUSTER_NODES_FILE", .set = cli_set_nodes_file,     \
+        .help = "how each node's engine is reached: lines 'HOSTNAME HOST'"                                   \
+    }
+
+#define CLI_SHIP_OPTIONS                                                                                     \
+    {.name = "ship",                                                                                         \
+     .kind = MST_OPT_FLAG,                                                                                   \
+     .env = "MUSTER_SHIP",                                                                                   \
+     .set = cli_set_ship,                                                                                    \
+     .help = "put images that no registry has on the nodes that may run them"},                              \
+        CLI_NODES_FILE_OPTION
+
 #define CLI_DRY_RUN_OPTION(help_text)                                                                        \
     {                                                                                                        \
         .name = "dry-run", .kind = MST_OPT_FLAG, .set = cli_set_dry_run, .help = help_text                   \
@@ -121,6 +137,8 @@ int cli_set_variable(void *settings, const char *text, struct mst_error *err);
 int cli_set_strict(void *settings, const char *text, struct mst_error *err);
 int cli_set_timeout(void *settings, const char *text, struct mst_error *err);
 int cli_set_prune(void *settings, const char *text, struct mst_error *err);
+int cli_set_nodes_file(void *settings, const char *text, struct mst_error *err);
+int cli_set_ship(void *settings, const char *text, struct mst_error *err);
 int cli_set_dry_run(void *settings, const char *text, struct mst_error *err);
 int cli_set_resolve(void *settings, const char *text, struct mst_error *err);
 
@@ -157,6 +175,10 @@ int cli_project_end(struct cli_project *work, int code, const struct mst_error *
 int cli_project_read(const struct cli_common *common, const char *stack, struct cli_project *work,
                      struct mst_error *err);
 void cli_project_release(struct cli_project *work);
+
+/* --ship: read the nodes file and ship. Nothing to do without the option. Release it in any case. */
+int cli_project_ship(const struct cli_common *common, struct cli_project *work, struct ship *ret_ship,
+                     struct mst_error *err);
 
 /* The verbs: arguments from the verb on, exit status back. */
 int verb_config(int argc, char **argv);

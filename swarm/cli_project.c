@@ -135,3 +135,18 @@ int cli_project_end(struct cli_project *work, int code, const struct mst_error *
     cli_project_release(work);
     return cli_end(&work->session, code, err);
 }
+
+int cli_project_ship(const struct cli_common *common, struct cli_project *work, struct ship *ret_ship,
+                     struct mst_error *err)
+{
+    mst_cleanup(nodesfile_release) struct nodesfile file = {0};
+    int r;
+
+    *ret_ship = (struct ship){0};
+    if (!common->ship)
+        return 0;
+    if (!common->nodes_file)
+        return mst_error_set(err, -EINVAL, "option '--ship' needs '--nodes-file' (or MUSTER_NODES_FILE)");
+    r = nodesfile_read(common->nodes_file, &file, err);
+    return r < 0 ? r : ship_images(&work->session, work->project, &file, common->dry_run, ret_ship, err);
+}

@@ -55,6 +55,21 @@ static bool has_global(const cJSON *services)
     return false;
 }
 
+/* What the file does not have is not for a deployment of it to wait for: it may be there to be pruned. */
+static void keep_services(cJSON *services, const struct compose_project *project)
+{
+    cJSON *service, *next;
+
+    for (service = services->child; service; service = next) {
+        bool is_wanted = false;
+        next = service->next;
+        for (size_t i = 0; i < project->service_count && !is_wanted; i++)
+            is_wanted = strcmp(project->services[i].name, live_name(service, ENGINE_SERVICE)) == 0;
+        if (!is_wanted)
+            cJSON_Delete(cJSON_DetachItemViaPointer(services, service));
+    }
+}
+
 int converge_look(struct session *session, const struct converge_options *options,
                   struct converge_view *ret_view, struct mst_error *err)
 {
@@ -63,6 +78,8 @@ int converge_look(struct session *session, const struct converge_options *option
     const struct swarm_nodes *nodes = options->nodes;
     int r = live_list(session->engine, ENGINE_SERVICE, options->stack, &services, err);
 
+    if (r >= 0 && options->project)
+        keep_services(services, options->project);
     if (r >= 0)
         r = list_tasks(session->engine, options->stack, &tasks, err);
     /* How many tasks a global service wants changes with the nodes: one may be drained meanwhile. */
@@ -179,15 +196,43 @@ static void show_last_words(struct session *session, const struct converge_servi
     }
 }
 
-static int conclude(struct session *session, const struct converge_view *view, struct mst_error *err)
+/* A rollback follows a failure at once, and takes the failed task out of the lists of what is up to date. */
+static void find_failure(struct session *session, const struct converge_options *options,
+                         struct converge_service *service)
+{
+    mst_cleanup(mst_json_deletep) cJSON *tasks = NULL;
+    const cJSON *task;
+    double newest_s = options->since_s;
+
+    if (engine_list(session->engine, ENGINE_TASK, "service", service->id, &tasks, NULL) < 0)
+        return;
+    cJSON_ArrayForEach(task, tasks)
+    {
+        const cJSON *status = mst_json_at(task, "Status", NULL);
+        const char *state = mst_json_string_or(status, "State", "");
+        const double created_s = taskstate_time_s(mst_json_string_or(task, "CreatedAt", ""));
+        const char *text = mst_json_string_or(status, "Err", "");
+        if ((strcmp(state, "failed") != 0 && strcmp(state, "rejected") != 0) || created_s < newest_s)
+            continue;
+        newest_s = created_s;
+        (void)snprintf(service->failed_task, sizeof service->failed_task, "%s",
+                       strcmp(state, "failed") == 0 ? mst_json_string_or(task, "ID", "") : "");
+        (void)snprintf(service->failure, sizeof service->failure, "%s", text);
+    }
+}
+
+static int conclude(struct session *session, const struct converge_options *options,
+                    struct converge_view *view, struct mst_error *err)
 {
     const int r = converge_verdict(view, err);
 
     for (size_t i = 0; r < 0 && i < view->count; i++) {
-        const struct converge_service *service = &view->items[i];
+        struct converge_service *service = &view->items[i];
         if (service->code == 0)
             continue;
         report_keep_block(&session->report);
+        if (service->failed_task[0] == '\0')
+            find_failure(session, options, service);
         if (service->failed_task[0] != '\0')
             show_last_words(session, service);
         if (service->code == SWARM_ROLLED_BACK && service->failure[0] != '\0')
@@ -249,7 +294,7 @@ int converge_wait(struct session *session, const struct converge_options *option
         show(session, &view, &shown);
         converge_view_release(&shown);
         shown = view; /* for the next round, and released at the end */
-        r = conclude(session, &view, err);
+        r = conclude(session, options, &view, err);
         if (r >= 0)
             r = judge_waiting(&view, &no_node_since_ns, err);
         if (r < 0)

@@ -10,7 +10,8 @@ int deploy_apply(struct session *session, const struct compose_project *project,
                  const struct deploy_options *options, struct plan *ret_plan, double *ret_since_s,
                  struct mst_error *err)
 {
-    const struct plan_options plan_options = {.resolve = options->resolve, .prune = options->prune};
+    const struct plan_options plan_options = {
+        .resolve = options->resolve, .prune = options->prune, .local = options->local};
     int r;
 
     *ret_plan = (struct plan){0};
@@ -25,7 +26,8 @@ int deploy_apply(struct session *session, const struct compose_project *project,
 int deploy_show(struct session *session, const struct compose_project *project,
                 const struct deploy_options *options, enum output_format format, struct mst_error *err)
 {
-    const struct plan_options plan_options = {.resolve = options->resolve, .prune = options->prune};
+    const struct plan_options plan_options = {
+        .resolve = options->resolve, .prune = options->prune, .local = options->local};
     mst_cleanup(plan_release) struct plan plan = {0};
     const int r = plan_make(session, project, &plan_options, &plan, err);
 
@@ -41,6 +43,7 @@ int deploy_stack(struct session *session, const struct compose_project *project,
         .deadline_ns = options->deadline_ns,
         .settle_ms = options->settle_ms,
         .nodes = &plan.nodes,
+        .project = project,
     };
     int r = deploy_apply(session, project, options, &plan, &converge.since_s, err);
 

@@ -12,12 +12,11 @@
 #define REGISTRY_TIMEOUT_MS 10000 /* the engine asks the registry meanwhile */
 #define PATH_MAX_BYTES      2048
 
-/* "/distribution/host:5000/name:tag/json"; the slashes are the image's own. */
-static int distribution_path(const char *image, struct mst_buf *path)
+int image_path(const char *head, const char *image, struct mst_buf *path)
 {
     mst_cleanup(mst_freep) char *copy = strdup(image);
     char *part = copy;
-    int r = mst_buf_append_text(path, "/distribution");
+    int r = mst_buf_append_text(path, head);
 
     if (!copy)
         return -ENOMEM;
@@ -63,7 +62,7 @@ static int ask_registry(struct engine *engine, const char *tagged, struct image 
     mst_cleanup(engine_reply_release) struct engine_reply reply = {0};
     struct engine_call call = {.method = "GET", .timeout_ms = REGISTRY_TIMEOUT_MS};
     const char *digest;
-    int r = distribution_path(tagged, &path);
+    int r = image_path("/distribution", tagged, &path);
 
     if (r < 0)
         return mst_error_set(err, r, "image '%.128s': the name is too long", tagged);
@@ -141,9 +140,18 @@ static int resolve_one(struct engine *engine, const struct compose_service *serv
     return task ? keep_live(task, ret_image, err) : copy_image(tagged, NULL, ret_image, err);
 }
 
+static bool is_local(const struct compose_strings *local, const char *image)
+{
+    for (size_t i = 0; local && i < local->count; i++) {
+        if (strcmp(local->items[i], image) == 0)
+            return true;
+    }
+    return false;
+}
+
 int images_resolve(struct engine *engine, const struct compose_project *project, const cJSON *live_services,
-                   enum image_resolve resolve, struct report *report, struct images *ret_images,
-                   struct mst_error *err)
+                   enum image_resolve resolve, const struct compose_strings *local, struct report *report,
+                   struct images *ret_images, struct mst_error *err)
 {
     struct images images = {.count = project->service_count};
     int r = 0;
@@ -159,7 +167,9 @@ int images_resolve(struct engine *engine, const struct compose_project *project,
         if (same < i && resolve == IMAGE_ALWAYS)
             r = copy_image(images.items[same].image, images.items[same].platforms, &images.items[i], err);
         else
-            r = resolve_one(engine, service, live_services, resolve, report, &images.items[i], err);
+            r = resolve_one(engine, service, live_services,
+                            is_local(local, service->image) ? IMAGE_NEVER : resolve, report, &images.items[i],
+                            err);
     }
     if (r < 0) {
         images_release(&images);

@@ -206,7 +206,7 @@ static int check_manager(const struct engine_info *info, const char *host, struc
 }
 
 /* Reads and checks, in the order of what costs least. */
-static int gather(struct session *session, struct plan *plan, enum image_resolve resolve,
+static int gather(struct session *session, struct plan *plan, const struct plan_options *options,
                   struct mst_error *err)
 {
     int r = check_project(plan->project, err);
@@ -232,8 +232,8 @@ static int gather(struct session *session, struct plan *plan, enum image_resolve
     if (r >= 0)
         r = check_addresses(plan, err);
     if (r >= 0)
-        r = images_resolve(session->engine, plan->project, plan->live.services, resolve, &session->report,
-                           &plan->images, err);
+        r = images_resolve(session->engine, plan->project, plan->live.services, options->resolve,
+                           options->local, &session->report, &plan->images, err);
     return r;
 }
 
@@ -243,7 +243,7 @@ int plan_make(struct session *session, const struct compose_project *project,
     int r;
 
     *ret_plan = (struct plan){.project = project};
-    r = gather(session, ret_plan, options->resolve, err);
+    r = gather(session, ret_plan, options, err);
     if (r >= 0)
         r = plan_networks(ret_plan, &session->report, err);
     if (r >= 0)

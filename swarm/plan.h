@@ -36,6 +36,7 @@ struct plan {
 struct plan_options {
     enum image_resolve resolve;
     bool prune;
+    const struct compose_strings *local; /* images that no registry has, as the file names them; NULL: none */
 };
 
 /* Warnings (an image without a digest, a network that drifted) go to session->report. The plan is the

@@ -26,6 +26,7 @@ static const struct mst_option table[] = {
      .help = "do not wait until the services run"},
     CLI_PRUNE_OPTION("afterwards remove what the stack has and the file does not"),
     CLI_RESOLVE_OPTION,
+    CLI_SHIP_OPTIONS,
     CLI_DRY_RUN_OPTION("print what would change, as plan does, and write nothing"),
     CLI_FORMAT_OPTION_OF("form of the list of --dry-run"),
     CLI_TIMEOUT_OPTION("5m", "give up when the services do not run by then"),
@@ -58,6 +59,7 @@ static void say_what_stands(struct session *session, const char *stack)
 
 int verb_deploy(int argc, char **argv)
 {
+    mst_cleanup(ship_release) struct ship ship = {0};
     struct deploy_settings settings = {0};
     struct cli_project work = {0};
     struct mst_error err = MST_ERROR_INIT;
@@ -70,7 +72,11 @@ int verb_deploy(int argc, char **argv)
     status = cli_project_open(&settings.common, argv[first], &work);
     if (status != 0)
         return status;
+    r = cli_project_ship(&settings.common, &work, &ship, &err);
+    if (r < 0)
+        return cli_project_end(&work, r, &err);
     const struct deploy_options deploy = {
+        .local = &ship.local,
         .resolve = settings.common.resolve,
         .prune = settings.common.prune,
         .detach = settings.detach,

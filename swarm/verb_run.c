@@ -40,6 +40,7 @@ static const struct mst_option table[] = {
      .set = set_leave,
      .help = "do not remove the stack at the end, nor after Ctrl-C"},
     CLI_RESOLVE_OPTION,
+    CLI_SHIP_OPTIONS,
     CLI_DRY_RUN_OPTION("print what would be made, as plan does, and write nothing"),
     CLI_TIMEOUT_OPTION("24h", "give up when the workers are not done by then"),
     CLI_COMMON_OPTIONS,
@@ -63,6 +64,7 @@ static const struct mst_options options = {
 int verb_run(int argc, char **argv)
 {
     mst_cleanup(mst_freep) char *name = NULL;
+    mst_cleanup(ship_release) struct ship ship = {0};
     struct run_settings settings = {0};
     struct cli_project work = {0};
     struct mst_error err = MST_ERROR_INIT;
@@ -82,8 +84,11 @@ int verb_run(int argc, char **argv)
     status = cli_project_open(&settings.common, argv[first], &work);
     if (status != 0)
         return status;
+    r = cli_project_ship(&settings.common, &work, &ship, &err);
+    if (r < 0)
+        return cli_project_end(&work, r, &err);
     if (settings.common.dry_run) {
-        const struct deploy_options deploy = {.resolve = settings.common.resolve};
+        const struct deploy_options deploy = {.resolve = settings.common.resolve, .local = &ship.local};
         r = deploy_show(&work.session, work.project, &deploy, OUTPUT_TABLE, &err);
         return cli_project_end(&work, r, &err);
     }
@@ -92,6 +97,7 @@ int verb_run(int argc, char **argv)
         .name = name,
         .leave = settings.leave,
         .resolve = settings.common.resolve,
+        .local = &ship.local,
         .timeout_ns = settings.common.timeout_ns,
         .given = settings.common.given,
         .environment = (const char *const *)environ,

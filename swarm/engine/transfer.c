@@ -63,6 +63,40 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
     return transfer->code < 0 ? 0 : size * count;
 }
 
+static size_t on_read(char *bytes, size_t size, size_t count, void *context)
+{
+    struct engine_transfer *transfer = context;
+    const struct engine_upload *upload = transfer->upload;
+    const uint64_t left = upload->count - transfer->uploaded;
+    const size_t room = size * count;
+    ssize_t got;
+
+    do {
+        got = read(upload->fd, bytes, left < room ? (size_t)left : room);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 || (got == 0 && left > 0)) {
+        transfer->code = mst_error_errno(&transfer->err, got < 0 ? -errno : -EIO, "%s: read what is sent",
+                                         transfer->label);
+        return CURL_READFUNC_ABORT;
+    }
+    transfer->uploaded += (uint64_t)got;
+    if (upload->on_progress)
+        upload->on_progress(upload->context, transfer->uploaded);
+    return (size_t)got;
+}
+
+static CURLcode set_upload(struct engine_transfer *transfer)
+{
+    CURLcode c = curl_easy_setopt(transfer->easy, CURLOPT_POST, 1L);
+
+    if (c == CURLE_OK)
+        c = curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                             (curl_off_t)transfer->upload->count);
+    if (c == CURLE_OK)
+        c = curl_easy_setopt(transfer->easy, CURLOPT_READFUNCTION, on_read);
+    return c == CURLE_OK ? curl_easy_setopt(transfer->easy, CURLOPT_READDATA, transfer) : c;
+}
+
 static int set_method(struct engine_transfer *transfer, const struct engine_call *call)
 {
     CURLcode c = CURLE_OK;
@@ -77,7 +111,9 @@ static int set_method(struct engine_transfer *transfer, const struct engine_call
         c = curl_easy_setopt(transfer->easy, CURLOPT_NOBODY, 1L);
     else if (strcmp(call->method, "GET") != 0)
         c = curl_easy_setopt(transfer->easy, CURLOPT_CUSTOMREQUEST, call->method);
-    if (c == CURLE_OK && (transfer->body || strcmp(call->method, "POST") == 0)) {
+    if (c == CURLE_OK && transfer->upload) {
+        c = set_upload(transfer);
+    } else if (c == CURLE_OK && (transfer->body || strcmp(call->method, "POST") == 0)) {
         const char *body = transfer->body ? transfer->body : "";
         c = curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
         if (c == CURLE_OK)
@@ -101,7 +137,13 @@ static int set_headers(struct engine_transfer *transfer, const struct engine_cal
     int r = add_header(transfer, "Expect:"); /* no round trip before a large body */
 
     if (r >= 0)
-        r = add_header(transfer, transfer->body ? "Content-Type: application/json" : "Content-Type:");
+        r = transfer->upload
+                ? 0
+                : add_header(transfer, transfer->body ? "Content-Type: application/json" : "Content-Type:");
+    if (r >= 0 && transfer->upload) {
+        mst_cleanup(mst_freep) char *line = mst_format("Content-Type: %s", transfer->upload->content_type);
+        r = line ? add_header(transfer, line) : -ENOMEM;
+    }
     for (size_t i = 0; r >= 0 && call->headers && call->headers[i]; i++)
         r = add_header(transfer, call->headers[i]);
     if (r >= 0 && curl_easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, transfer->headers) != CURLE_OK)
@@ -219,6 +261,7 @@ int transfer_init(struct engine_transfer *transfer, const struct engine_endpoint
         .timeout_ms = call->timeout_ms,
         .connect_timeout_ms = options->connect_timeout_ms,
         .endpoint = endpoint,
+        .upload = call->upload,
         .host = endpoint->text,
     };
     r = prepare(transfer, endpoint, api_minor, call);

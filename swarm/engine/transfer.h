@@ -10,12 +10,14 @@
 #include <curl/curl.h>
 
 struct engine_transfer {
-    CURL *easy;                 /* owned */
-    struct curl_slist *headers; /* owned */
-    char *label;                /* "POST /v1.43/services/create (service 'web')", owned */
-    char *body;                 /* what is sent, owned; may hold a secret, so it is wiped */
-    struct mst_buf reply;       /* the body, or the refusal of a stream */
-    engine_bytes_fn *on_bytes;  /* NULL: collect in `reply` */
+    CURL *easy;                         /* owned */
+    struct curl_slist *headers;         /* owned */
+    char *label;                        /* "POST /v1.43/services/create (service 'web')", owned */
+    char *body;                         /* what is sent, owned; may hold a secret, so it is wiped */
+    struct mst_buf reply;               /* the body, or the refusal of a stream */
+    const struct engine_upload *upload; /* borrowed */
+    uint64_t uploaded;
+    engine_bytes_fn *on_bytes; /* NULL: collect in `reply` */
     void *context;
     int code;             /* set when our side stopped the transfer */
     struct mst_error err; /* its text */

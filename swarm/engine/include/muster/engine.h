@@ -15,7 +15,8 @@
  * -ECONNREFUSED, -EACCES, ...), with the socket's name, when there is no connection. -EINVAL only for a host
  * that cannot be read, -ENOENT also for a docker context that is not there.
  *
- * Redirects are not followed, proxies of the environment are not used, and only HTTP is spoken, inside TLS or not. */
+ * Redirects are not followed, proxies of the environment are not used, and only HTTP is spoken, inside TLS or
+ * not. */
 #ifndef MUSTER_ENGINE_H
 #define MUSTER_ENGINE_H
 
@@ -43,7 +44,7 @@ struct engine_options {
      * "ssh://user@host:port" (docker system dial-stdio over there). NULL: the context, else DOCKER_HOST,
      * DOCKER_CONTEXT, the current context of docker's configuration, or Docker's own socket. */
     const char *host;
-    const char *context; /* of docker's contexts; NULL: none */
+    const char *context;         /* of docker's contexts; NULL: none */
     uint32_t connect_timeout_ms; /* 0: 5000 */
     uint32_t
         request_timeout_ms; /* of a whole request; 0: 30000, for the manager itself gives up after 20000 */
@@ -65,13 +66,24 @@ int engine_api_minor(struct engine *engine, unsigned *ret_minor, struct mst_erro
 
 /* ---- one request ---- */
 
+/* A body out of a file, from where it stands on. */
+struct engine_upload {
+    int fd;         /* borrowed */
+    uint64_t count; /* bytes; the file must have as many */
+    const char *content_type;
+    /* How far it is, now and then; may be NULL. */
+    void (*on_progress)(void *context, uint64_t sent);
+    void *context;
+};
+
 struct engine_call {
     const char *method; /* "GET", "POST", "PUT", "DELETE", "HEAD" */
     const char *path;   /* without the version: "/services/create"; see engine_path() for names in it */
     const char *query;  /* "a=b&c=d", encoded: engine_query_add(); NULL: none */
     const cJSON *body;  /* borrowed; NULL: none */
-    const char *const *headers; /* "Name: value" lines, the last is NULL; NULL: none */
-    const char *about;          /* what it is about, for error texts: "service 'web'"; NULL: nothing */
+    const struct engine_upload *upload; /* in place of `body`; borrowed until the end; NULL: none */
+    const char *const *headers;         /* "Name: value" lines, the last is NULL; NULL: none */
+    const char *about;      /* what it is about, for error texts: "service 'web'"; NULL: nothing */
     uint32_t timeout_ms;    /* 0: the engine's request_timeout_ms. Streams: of the whole stream, 0: none */
     size_t max_reply_bytes; /* 0: ENGINE_REPLY_MAX_BYTES. Streams: 0: no limit */
     bool any_status;        /* a status of 400 or more is not an error: the caller looks at reply.status */
