@@ -13,16 +13,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/build.sh"
 
 usage() {
     cat <<USAGE
-usage: test.sh [--long] [--no-lab] [REGEX]
+usage: test.sh [--long | --tsan] [--no-lab] [REGEX]
 
   --long     the same tests with large counts: fuzzing, kills, soak (hours)
+  --tsan     only what has threads, built with ThreadSanitizer (a quarter of an hour)
   --no-lab   leave out what needs engines
   REGEX      only tests whose name matches, as ctest -R takes it
 USAGE
 }
 
 main() {
-    local lab=1 select=()
+    local lab=1 tsan='' select=()
     while (($#)); do
         case $1 in
         --help | -h)
@@ -30,6 +31,7 @@ main() {
             exit 0
             ;;
         --long) export MUSTER_TEST_LONG=1 ;;
+        --tsan) tsan=1 ;;
         --no-lab) lab='' ;;
         -*) usage_error "unknown option '$1'" ;;
         *) select=(-R "$1") ;;
@@ -40,6 +42,10 @@ main() {
     cd "$root"
 
     need_build_packages "${TEST_PACKAGES[@]}"
+    if [[ -n $tsan ]]; then
+        tests_with_threads
+        return
+    fi
     say "building with ASan and UBSan"
     build asan -DMUSTER_WERROR=ON
     say "building the release"
@@ -55,6 +61,14 @@ main() {
         ctest --preset release -L lab --no-tests=error "${select[@]}" || status=$?
     fi
     exit "$status"
+}
+
+# Run by main, whose `select` it reads: what has threads. Steps take 20 times as long, and no test is about how long.
+tests_with_threads() {
+    say "building with TSan"
+    build tsan -DMUSTER_WERROR=ON
+    MUSTER_TEST_PATIENCE=4 ctest --preset tsan -LE lab -E membership_model --no-tests=error \
+        -R "${select[1]:-^(agent|exec|discovery|trainer)\.}"
 }
 
 # One lab for all tests that do not need one of their own; it is taken down whatever happens.

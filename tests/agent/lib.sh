@@ -8,6 +8,7 @@ set -euo pipefail
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/muster-agent-test.XXXXXX")
 prefix="mst$$"
+patience=${MUSTER_TEST_PATIENCE:-1} # times as long for slow builds
 pids=()
 
 fail() {
@@ -97,7 +98,7 @@ agent() {
 
 # finish PID SECONDS: its exit status in $status; fails when it does not end
 finish() {
-    local deadline=$((SECONDS + $2))
+    local deadline=$((SECONDS + $2 * patience))
     while kill -0 "$1" 2>/dev/null; do
         [ "$SECONDS" -lt "$deadline" ] || fail "process $1 did not end within $2 s"
         read -r -t 0.05 <> <(:) || true
@@ -108,7 +109,7 @@ finish() {
 
 # wait_for SECONDS FILE PATTERN
 wait_for() {
-    local deadline=$((SECONDS + $1))
+    local deadline=$((SECONDS + $1 * patience))
     until grep -q -- "$3" "$2" 2>/dev/null; do
         [ "$SECONDS" -lt "$deadline" ] || fail "'$3' did not appear in $(basename "$2") within $1 s"
         read -r -t 0.05 <> <(:) || true
