@@ -222,7 +222,7 @@ static int read_uses(struct schema_load *load, const struct node *node, struct c
         struct compose_content_use use = {.place = item->place, .uid = "0", .gid = "0", .mode = 0444};
         schema_enter_item(load, i);
         r = item->kind == NODE_MAP
-                ? schema_map(load, item, use_fields, MST_ARRAY_COUNT(use_fields), true, &use)
+                ? schema_map_open(load, item, use_fields, MST_ARRAY_COUNT(use_fields), &use)
                 : schema_text(load, item, &use.source);
         if (r == 0 && (!use.source || !*use.source))
             r = schema_fail(load, &item->place, "source is missing");

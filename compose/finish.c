@@ -383,6 +383,8 @@ int finish_project(struct schema_load *load)
     if (r == 0)
         r = each_service(load, resolve_service);
     if (r == 0)
+        r = schema_resolve_depends_on(load);
+    if (r == 0)
         r = name_all(load);
     if (r == 0)
         r = each_service(load, sort_service);

@@ -133,9 +133,12 @@ int schema_pairs_put(struct schema_load *load, struct compose_pairs *pairs, cons
     return 0;
 }
 
+/* `seen`: the names that this list has had. Docker takes the last of a name without a word. */
 static int pairs_from_text(struct schema_load *load, const struct node *item, bool values_may_be_null,
-                           struct compose_pairs *pairs)
+                           struct compose_pairs *seen, struct compose_pairs *pairs)
 {
+    char shown[SHOW_BYTES];
+    const size_t seen_count = seen->count;
     const char *text;
     int r = schema_text(load, item, &text);
     if (r < 0)
@@ -146,16 +149,22 @@ static int pairs_from_text(struct schema_load *load, const struct node *item, bo
         return schema_fail_memory(load);
     if (!*key)
         return schema_fail(load, &item->place, "a name must stand before the '='");
-    return schema_pairs_put(load, pairs, key,
-                            equals               ? equals + 1
-                            : values_may_be_null ? NULL
-                                                 : "",
-                            &item->place);
+    r = schema_pairs_put(load, seen, key, NULL, &item->place);
+    if (r == 0 && seen->count == seen_count)
+        r = schema_warn(load, &item->place, "%s stands twice in this list: the last counts",
+                        show(key, shown));
+    return r < 0 ? r
+                 : schema_pairs_put(load, pairs, key,
+                                    equals               ? equals + 1
+                                    : values_may_be_null ? NULL
+                                                         : "",
+                                    &item->place);
 }
 
 int schema_pairs(struct schema_load *load, const struct node *node, bool values_may_be_null,
                  struct compose_pairs *pairs)
 {
+    struct compose_pairs seen = {0};
     int r = 0;
     if (node->kind == NODE_SCALAR)
         return schema_fail_type(load, node, "a mapping or a list of NAME=VALUE");
@@ -163,7 +172,7 @@ int schema_pairs(struct schema_load *load, const struct node *node, bool values_
         const struct node_entry *entry = &node->entries[i];
         if (node->kind == NODE_LIST) {
             schema_enter_item(load, i);
-            r = pairs_from_text(load, entry->value, values_may_be_null, pairs);
+            r = pairs_from_text(load, entry->value, values_may_be_null, &seen, pairs);
         } else {
             const char *value;
             schema_enter(load, entry->key);

@@ -53,8 +53,9 @@ static int add_port(struct schema_load *load, struct compose_service *service,
 {
     for (size_t i = 0; i < service->port_count; i++) {
         if (is_same_port(&service->ports[i], port)) {
+            const bool in_one_file = service->ports[i].place.file == port->place.file;
             service->ports[i] = *port;
-            return 0;
+            return in_one_file ? schema_warn(load, &port->place, "this port stands twice in the list") : 0;
         }
     }
     if (service->port_count >= PORTS_MAX)

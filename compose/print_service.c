@@ -402,6 +402,36 @@ static void print_mounts(struct yaml_out *out, const struct compose_service *ser
     yaml_out_close_list(out, list);
 }
 
+/* The plain ones as docker takes them too. */
+static void print_depends_on(struct yaml_out *out, const struct compose_service *service)
+{
+    static const char *const conditions[] = {[COMPOSE_STARTED] = "service_started",
+                                             [COMPOSE_HEALTHY] = "service_healthy",
+                                             [COMPOSE_COMPLETED] = "service_completed_successfully"};
+    const struct compose_dependency *depends_on = service->depends_on;
+    bool is_plain = true;
+    for (size_t i = 0; i < service->depends_on_count; i++)
+        is_plain = is_plain && depends_on[i].condition == COMPOSE_STARTED && !depends_on[i].is_optional;
+    if (service->depends_on_count == 0)
+        return;
+    const size_t mark = is_plain ? yaml_out_open_list(out, "depends_on") : yaml_out_open(out, "depends_on");
+    for (size_t i = 0; i < service->depends_on_count; i++) {
+        if (is_plain) {
+            yaml_out_item_text(out, depends_on[i].key);
+            continue;
+        }
+        const size_t item = yaml_out_open(out, depends_on[i].key);
+        yaml_out_text(out, "condition", conditions[depends_on[i].condition]);
+        if (depends_on[i].is_optional)
+            yaml_out_raw(out, "required", "false");
+        yaml_out_close(out, item);
+    }
+    if (is_plain)
+        yaml_out_close_list(out, mark);
+    else
+        yaml_out_close(out, mark);
+}
+
 void print_service(struct yaml_out *out, const struct compose_service *service)
 {
     print_strings(out, "cap_add", &service->cap_add);
@@ -409,6 +439,7 @@ void print_service(struct yaml_out *out, const struct compose_service *service)
     print_strings(out, "command", &service->command);
     print_uses(out, "configs", service->configs, service->config_count);
     print_credential_spec(out, &service->credential_spec);
+    print_depends_on(out, service);
     print_deploy(out, &service->deploy);
     print_strings(out, "dns", &service->dns);
     print_strings(out, "dns_search", &service->dns_search);

@@ -3,13 +3,15 @@
 #include "finish.h"
 #include "interpolate.h"
 #include "muster/file.h"
+#include "muster/parse.h"
 #include "override.h"
 #include "reader.h"
 #include "show.h"
 
 #include <string.h>
 
-#define PROJECT_FILES_MAX 64U
+#define PROJECT_FILES_MAX  64U
+#define VERSION_LAST_MINOR 13U /* docker's newest schema is 3.13 */
 
 /* --- variables in the tree --- */
 
@@ -77,13 +79,20 @@ static int set_version(struct schema_load *load, const struct node *node, void *
     int r = schema_text(load, node, &text);
     if (r < 0)
         return r;
+    uint32_t minor = VERSION_LAST_MINOR;
     const bool is_3 =
         text[0] == '3' &&
-        (!text[1] || (text[1] == '.' && text[2] && strspn(text + 2, "0123456789") == strlen(text + 2)));
-    return is_3 ? 0
-                : schema_fail(load, &node->place,
-                              "%s is not a format that stacks take: leave it out, or write \"3.13\"",
-                              show(text, shown));
+        (!text[1] || (text[1] == '.' && mst_parse_u32(text + 2, 0, VERSION_LAST_MINOR, &minor, NULL) == 0));
+    if (!is_3)
+        return schema_fail(load, &node->place,
+                           "%s is not a format that stacks take: leave it out, or write \"3.%u\"",
+                           show(text, shown), VERSION_LAST_MINOR);
+    const char *earlier = load->version;
+    load->version = text;
+    if (!earlier || strcmp(earlier, text) == 0)
+        return 0;
+    return schema_warn(load, &node->place, "docker refuses files of different versions: another has '%s'",
+                       earlier);
 }
 
 static const struct schema_field top_fields[] = {

@@ -104,8 +104,9 @@ int schema_warn_unset(struct schema_load *load, const struct compose_place *plac
 
 /* --- mappings by table --- */
 
-static int fail_unknown(struct schema_load *load, const struct node_entry *entry,
-                        const struct schema_field *fields, size_t count)
+/* What docker refuses is refused; what it drops in silence is a warning. */
+static int meet_unknown(struct schema_load *load, const struct node_entry *entry,
+                        const struct schema_field *fields, size_t count, bool is_open)
 {
     const char *names[SCHEMA_MAX_FIELDS];
     char shown[SHOW_BYTES];
@@ -114,10 +115,9 @@ static int fail_unknown(struct schema_load *load, const struct node_entry *entry
         if (fields[i].set != schema_set_refused)
             names[known++] = fields[i].key;
     const char *near = mst_nearest(entry->key, names, known);
-    if (near)
-        return schema_fail(load, &entry->key_place, "the key %s is not known: did you mean '%s'?",
-                           show(entry->key, shown), near);
-    return schema_fail(load, &entry->key_place, "the key %s is not known", show(entry->key, shown));
+    return (is_open ? schema_warn : schema_fail)(load, &entry->key_place, "the key %s is not known%s%s%s",
+                                                 show(entry->key, shown), near ? ": did you mean '" : "",
+                                                 near ? near : "", near ? "'?" : "");
 }
 
 /* Other "x-muster-..." keys than those in the table are most likely meant to be one of them. */
@@ -130,8 +130,8 @@ static int check_extension(struct schema_load *load, const struct node_entry *en
                        show(entry->key, shown));
 }
 
-int schema_map(struct schema_load *load, const struct node *node, const struct schema_field *fields,
-               size_t count, bool extensions, void *target)
+static int read_map(struct schema_load *load, const struct node *node, const struct schema_field *fields,
+                    size_t count, bool is_open, bool extensions, void *target)
 {
     int r = schema_expect(load, node, NODE_MAP);
     for (size_t i = 0; r == 0 && i < node->count; i++) {
@@ -142,7 +142,8 @@ int schema_map(struct schema_load *load, const struct node *node, const struct s
                 field = &fields[f];
         if (!field) {
             bool is_extension = extensions && strncmp(entry->key, "x-", 2) == 0;
-            r = is_extension ? check_extension(load, entry) : fail_unknown(load, entry, fields, count);
+            r = is_extension ? check_extension(load, entry)
+                             : meet_unknown(load, entry, fields, count, is_open);
             continue;
         }
         const struct node *value = entry->value;
@@ -160,6 +161,18 @@ int schema_map(struct schema_load *load, const struct node *node, const struct s
         schema_leave(load);
     }
     return r;
+}
+
+int schema_map(struct schema_load *load, const struct node *node, const struct schema_field *fields,
+               size_t count, bool extensions, void *target)
+{
+    return read_map(load, node, fields, count, false, extensions, target);
+}
+
+int schema_map_open(struct schema_load *load, const struct node *node, const struct schema_field *fields,
+                    size_t count, void *target)
+{
+    return read_map(load, node, fields, count, true, true, target);
 }
 
 bool schema_has_key(const struct node *map, const char *key)

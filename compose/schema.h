@@ -42,6 +42,7 @@ struct schema_load {
     const char *folder;               /* absolute: where relative paths start, the first file's folder */
     struct schema_draft *drafts;      /* one a service */
     size_t service_index;             /* the service that is being read */
+    const char *version;              /* that a file has said; NULL: none yet */
     struct schema_path path[SCHEMA_MAX_PATH];
     size_t depth;
     struct mst_error *err;
@@ -68,6 +69,9 @@ struct schema_field {
 /* Read a map by a table into `target`. Keys "x-..." are fine if `extensions`. */
 int schema_map(struct schema_load *load, const struct node *node, const struct schema_field *fields,
                size_t count, bool extensions, void *target);
+/* The same where docker's schema lets any key pass and drops it: an unknown one is a warning. */
+int schema_map_open(struct schema_load *load, const struct node *node, const struct schema_field *fields,
+                    size_t count, void *target);
 
 bool schema_has_key(const struct node *map, const char *key);
 
@@ -175,12 +179,16 @@ schema_set schema_set_logging;         /* runtime.c */
 schema_set schema_set_ulimits;         /* runtime.c */
 schema_set schema_set_extra_hosts;     /* runtime.c */
 schema_set schema_set_credential_spec; /* runtime.c */
+schema_set schema_set_depends_on;      /* depends.c */
 schema_set schema_set_environment;     /* environment.c */
 schema_set schema_set_env_file;        /* environment.c */
 
 /* env_file and `environment` together, into service->environment. */
 int schema_finish_environment(struct schema_load *load, struct compose_service *service,
                               const struct schema_draft *draft);
+
+/* Find what each dependency names; a cycle is an error. When all services are read. */
+int schema_resolve_depends_on(struct schema_load *load);
 
 /* An absolute path from one of the file's: from `folder`, "~" is $HOME. */
 int schema_path_resolve(struct schema_load *load, const struct node *node, const char *path,

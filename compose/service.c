@@ -83,6 +83,7 @@ static const struct schema_field service_fields[] = {
     SCHEMA_FIELD("credential_spec", schema_set_credential_spec, 0),
     SCHEMA_FIELD("deploy", schema_set_deploy, S(deploy), .may_be_null = true),
     SCHEMA_FIELD("restart", set_restart, 0),
+    SCHEMA_FIELD("depends_on", schema_set_depends_on, 0, .may_be_null = true),
 
     REFUSED("extends", "write the service out, or share its parts by a YAML anchor"),
     REFUSED("volume_driver", "give the volume at the top of the file a driver"),
@@ -107,7 +108,6 @@ static const struct schema_field service_fields[] = {
     IGNORED("cpu_rt_period", NOT_IN_SWARM),
     IGNORED("cpu_rt_runtime", NOT_IN_SWARM),
     IGNORED("cpus", USE_RESOURCES ".limits.cpus"),
-    IGNORED("depends_on", "swarm starts services in no order: let the service wait for what it needs"),
     IGNORED("develop", "it is for compose watch"),
     IGNORED("device_cgroup_rules", NOT_IN_SWARM),
     IGNORED("devices", "swarm gives no devices to services"),

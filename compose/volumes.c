@@ -74,6 +74,13 @@ int schema_set_volumes(struct schema_load *load, const struct node *node, void *
 static const char *const propagations[] = {"private", "rprivate", "shared", "rshared",
                                            "slave",   "rslave",   NULL};
 
+/* C:\data, \\server\share and \\.\pipe\name: the swarm may have Windows nodes. */
+static bool is_windows_path(const char *path)
+{
+    return (isalpha((unsigned char)path[0]) && path[1] == ':' && (path[2] == '\\' || path[2] == '/')) ||
+           (path[0] == '\\' && path[1] == '\\');
+}
+
 static bool is_bind_source(const char *source)
 {
     return *source == '.' || *source == '/' || *source == '~';
@@ -173,7 +180,7 @@ static int set_bind(struct schema_load *load, const struct node *node, void *mem
         SCHEMA_FIELD("recursive", schema_set_ignored, 0, .advice = "docker's stacks do not send it"),
     };
     ((struct compose_mount *)member)->has_bind = true;
-    return schema_map(load, node, fields, MST_ARRAY_COUNT(fields), true, member);
+    return schema_map_open(load, node, fields, MST_ARRAY_COUNT(fields), member);
 }
 
 static int set_volume_options(struct schema_load *load, const struct node *node, void *member,
@@ -187,7 +194,7 @@ static int set_volume_options(struct schema_load *load, const struct node *node,
                      .advice = "labels belong to the volume at the top of the file"),
     };
     ((struct compose_mount *)member)->has_volume = true;
-    return schema_map(load, node, fields, MST_ARRAY_COUNT(fields), true, member);
+    return schema_map_open(load, node, fields, MST_ARRAY_COUNT(fields), member);
 }
 
 static int set_tmpfs(struct schema_load *load, const struct node *node, void *member,
@@ -199,7 +206,7 @@ static int set_tmpfs(struct schema_load *load, const struct node *node, void *me
         SCHEMA_FIELD("mode", schema_set_ignored, 0, .advice = "docker's stacks do not send it"),
     };
     ((struct compose_mount *)member)->has_tmpfs = true;
-    return schema_map(load, node, fields, MST_ARRAY_COUNT(fields), true, member);
+    return schema_map_open(load, node, fields, MST_ARRAY_COUNT(fields), member);
 }
 
 static int set_image(struct schema_load *load, const struct node *node, void *member,
@@ -210,7 +217,7 @@ static int set_image(struct schema_load *load, const struct node *node, void *me
         SCHEMA_FIELD("subpath", schema_set_text, offsetof(struct compose_mount, image_subpath)),
     };
     ((struct compose_mount *)member)->has_image = true;
-    return schema_map(load, node, fields, MST_ARRAY_COUNT(fields), true, member);
+    return schema_map_open(load, node, fields, MST_ARRAY_COUNT(fields), member);
 }
 
 static const struct schema_field mount_fields[] = {
@@ -245,7 +252,7 @@ static int check_mount(struct schema_load *load, const struct node *node, struct
         mount->source = NULL;
     if (!mount->target || !*mount->target)
         return schema_fail(load, &node->place, "target is missing");
-    if (*mount->target != '/')
+    if (*mount->target != '/' && !is_windows_path(mount->target))
         return schema_fail(load, &node->place, "the target %s is not an absolute path",
                            show(mount->target, shown));
     if (mount->has_tmpfs && mount->type != COMPOSE_MOUNT_TMPFS)
@@ -260,7 +267,9 @@ static int check_mount(struct schema_load *load, const struct node *node, struct
         return schema_fail(load, &node->place, "a tmpfs has no source");
     if (!is_volume && mount->type != COMPOSE_MOUNT_TMPFS && !mount->source)
         return schema_fail(load, &node->place, "source is missing");
-    return is_bind ? schema_path_resolve(load, node, mount->source, &mount->source) : 0;
+    return is_bind && !is_windows_path(mount->source)
+               ? schema_path_resolve(load, node, mount->source, &mount->source)
+               : 0;
 }
 
 /* A target has one mount: twice in one file is an error, a later file's replaces. `earlier` are of other

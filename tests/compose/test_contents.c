@@ -131,8 +131,6 @@ static const struct {
      "stack.yml:4:33: services.a.secrets[0].mode: '010000' is not a file mode such as 0444"},
     {"    secrets: [{source: x, uid: 1}]",
      "stack.yml:4:32: services.a.secrets[0].uid: '1' is a number here, not a text: put it in quotes"},
-    {"    secrets: [{source: x, sourse: 1}]",
-     "stack.yml:4:27: services.a.secrets[0]: the key 'sourse' is not known: did you mean 'source'?"},
 };
 
 static void bad_contents_are_refused(void **state)

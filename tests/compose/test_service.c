@@ -115,7 +115,6 @@ static void what_docker_drops_in_silence_is_a_warning(void **state)
                                        "cpu_rt_period",
                                        "cpu_rt_runtime",
                                        "cpus",
-                                       "depends_on",
                                        "develop",
                                        "device_cgroup_rules",
                                        "devices",

@@ -187,6 +187,22 @@ struct compose_port {
     const char *mode; /* "ingress", "host"; NULL likewise */
 };
 
+enum compose_condition {
+    COMPOSE_STARTED,
+    COMPOSE_HEALTHY,
+    COMPOSE_COMPLETED,
+};
+
+/* `depends_on`, in file order. Docker's stacks ignore it; no cycle is in it, so that whoever makes the
+ * services can do so in its order. */
+struct compose_dependency {
+    struct compose_place place;
+    const char *key;
+    enum compose_condition condition;
+    bool is_optional;                      /* `required: false` */
+    const struct compose_service *service; /* what `key` names; NULL only when optional and not there */
+};
+
 struct compose_healthcheck {
     bool is_set;
     bool disable;                /* then test is {"NONE"} */
@@ -283,6 +299,8 @@ struct compose_service {
     size_t config_count;
     struct compose_attachment *networks; /* never empty: `default` when the file names none */
     size_t network_count;
+    struct compose_dependency *depends_on;
+    size_t depends_on_count;
     struct compose_port *ports; /* sorted by published, target, protocol, mode */
     size_t port_count;
     struct compose_healthcheck healthcheck;
