@@ -29,6 +29,7 @@ struct search {
     int lookup_fd;
     uint64_t next_ns, pause_ns;
     uint32_t rounds;
+    bool down; /* the network is, and that was said */
 };
 
 static void learn(struct search *search, uint32_t ipv4)
@@ -202,6 +203,7 @@ static void report(struct search *search)
 static void finish(struct search *search, uint64_t now_ns)
 {
     search->rounds++;
+    search->down = false;
     if (search->rounds == 1 && search->options.events)
         report(search);
     end_sweep(search);
@@ -211,6 +213,24 @@ static void finish(struct search *search, uint64_t now_ns)
     const uint64_t polite_ns = discovery_sweep_result(search->last)->answered * PAUSE_PER_HOST_NS;
     search->next_ns = now_ns + (search->pause_ns > polite_ns ? search->pause_ns : polite_ns);
     search->pause_ns = 2 * search->pause_ns < PAUSE_LAST_NS ? 2 * search->pause_ns : PAUSE_LAST_NS;
+}
+
+static bool is_down(int code)
+{
+    return code == -ENETDOWN || code == -ENETUNREACH || code == -EHOSTUNREACH;
+}
+
+/* A link may come up again, as a cable that is put back does, and a worker that is cut off joins again: it
+ * must not end for it. */
+static void wait_for_link(struct search *search, uint64_t now_ns, const struct mst_error *why)
+{
+    if (!search->down)
+        mst_log_warn("search", "%s; trying again", why->text);
+    search->down = true;
+    end_sweep(search);
+    discovery_sweep_free(search->sweep);
+    search->sweep = NULL;
+    search->next_ns = now_ns + PAUSE_LAST_NS;
 }
 
 uint64_t search_deadline_ns(const struct search *search)
@@ -225,17 +245,21 @@ uint64_t search_deadline_ns(const struct search *search)
 
 int search_tick(struct search *search, uint64_t now_ns, struct mst_error *err)
 {
+    struct mst_error why = MST_ERROR_INIT;
     int r = 0;
-    if (!search->sweep && search->wanted && now_ns >= search->next_ns)
-        r = start(search, now_ns, err);
-    if (r == 0 && search->lookup)
+    if (search->lookup)
         tick_lookup(search);
-    if (r < 0 || !search->sweep)
-        return r;
-    r = discovery_sweep_process(search->sweep, err);
+    if (!search->sweep && search->wanted && now_ns >= search->next_ns)
+        r = start(search, now_ns, &why);
+    if (r == 0 && search->sweep)
+        r = discovery_sweep_process(search->sweep, &why);
     if (r == 1)
         finish(search, now_ns);
-    return r < 0 ? r : 0;
+    else if (is_down(r))
+        wait_for_link(search, now_ns, &why);
+    else if (r < 0)
+        return mst_error_set(err, r, "%s", why.text);
+    return 0;
 }
 
 /* ---- what was found ---- */

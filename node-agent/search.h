@@ -38,7 +38,7 @@ void search_set_wanted(struct search *search, bool wanted);
 uint32_t search_rounds(const struct search *search);
 
 uint64_t search_deadline_ns(const struct search *search);
-/* Never blocks. An error ends the search for good. */
+/* Never blocks. A network that is down is tried again; an error ends the search for good. */
 int search_tick(struct search *search, uint64_t now_ns, struct mst_error *err);
 
 /* What the last complete sweep found, with the slots of `workers` and of this agent filled in, and with those

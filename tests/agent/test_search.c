@@ -204,6 +204,30 @@ static void workers_that_came_after_the_sweep_are_in_its_result(void **state)
     close_search(&fixture);
 }
 
+static void a_link_that_is_down_for_a_while_ends_nothing(void **state)
+{
+    (void)state;
+    for (int by_arp = 0; by_arp < 2; by_arp++) {
+        mst_cleanup(discovery_arp_freep) struct discovery_arp *arp = NULL;
+        struct search_options options = {.choice = choose(NETNS_SUBNET)};
+        if (by_arp)
+            assert_int_equal(discovery_arp_open(&options.choice.interface, &arp, NULL), 0);
+        options.arp = arp;
+        struct fixture fixture;
+        open_search(&fixture, options);
+        UNTIL(&fixture, search_rounds(fixture.search) > 0);
+        assert_int_equal(netns_ip("link set dev eth0 down"), 0);
+        for (const uint64_t until_ns = mst_now_ns() + 3 * MST_NS_PER_S; mst_now_ns() < until_ns;)
+            turn(&fixture);
+        assert_int_equal(netns_ip("link set dev eth0 up"), 0);
+        const uint32_t before = search_rounds(fixture.search);
+        UNTIL(&fixture, search_rounds(fixture.search) > before + 1);
+        const struct discovery_workers nobody_known = {0};
+        assert_non_null(host_at(search_result(fixture.search, "here", &nobody_known), NETNS_OF(7)));
+        close_search(&fixture);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +235,7 @@ int main(void)
         cmocka_unit_test(hints_count_where_the_sweep_does_not_reach),
         cmocka_unit_test(a_name_that_nobody_knows_hurts_nobody),
         cmocka_unit_test(workers_that_came_after_the_sweep_are_in_its_result),
+        cmocka_unit_test(a_link_that_is_down_for_a_while_ends_nothing),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
