@@ -94,7 +94,8 @@ struct agent_config {
 
     /* where to put it */
     const char *out;
-    bool collect; /* hand the files to the cluster's collector */
+    bool npz, onnx; /* files besides model.safetensors */
+    bool collect;   /* hand the files to the cluster's collector */
     bool step_log;
 
     struct exec_settings exec; /* the verb exec: CMD, and what becomes of it */

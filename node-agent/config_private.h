@@ -19,6 +19,7 @@ CONFIG_SETTER(dns);
 CONFIG_SETTER(from_xml);
 CONFIG_SETTER(model);
 CONFIG_SETTER(init);
+CONFIG_SETTER(save_formats);
 CONFIG_SETTER(recipe);
 CONFIG_SETTER(weights);
 CONFIG_SETTER(part);

@@ -134,6 +134,32 @@ int config_set_wire(void *settings, const char *text, struct mst_error *err)
     return 0;
 }
 
+int config_set_save_formats(void *settings, const char *text, struct mst_error *err)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } formats[] = {{"npz", offsetof(struct agent_config, npz)},
+                   {"onnx", offsetof(struct agent_config, onnx)}};
+    struct agent_config *config = settings;
+    mst_cleanup(mst_freep) char *list = strdup(text);
+    if (!list)
+        return mst_error_set(err, -ENOMEM, "no memory");
+    char *rest = list;
+    for (char *one = strsep(&rest, ","); one; one = strsep(&rest, ",")) {
+        bool known = strcmp(one, "safetensors") == 0; /* which is always written */
+        for (size_t f = 0; f < MST_ARRAY_COUNT(formats); f++) {
+            if (strcmp(one, formats[f].name) != 0)
+                continue;
+            *(bool *)((char *)config + formats[f].offset) = true;
+            known = true;
+        }
+        if (!known)
+            return mst_error_set(err, -EINVAL, "'%.64s' is none of safetensors, npz and onnx", one);
+    }
+    return 0;
+}
+
 int config_set_part(void *settings, const char *text, struct mst_error *err)
 {
     if (strcmp(text, "train") != 0 && strcmp(text, "test") != 0)

@@ -27,6 +27,18 @@ int train_make_history(struct train *train, struct mst_error *err)
     return r < 0 ? r : trainer_history_new(path, train->slot, &train->history, err);
 }
 
+/* Whatever `--save-formats` asks for besides. */
+static int save_others(struct train *train, struct mst_error *err)
+{
+    const struct agent_config *config = train->site.config;
+    mst_cleanup(mst_freep) char *npz = mst_path_join(config->out, TRAIN_NPZ_FILE_NAME);
+    mst_cleanup(mst_freep) char *onnx = mst_path_join(config->out, TRAIN_ONNX_FILE_NAME);
+    if (!npz || !onnx)
+        return mst_error_set(err, -ENOMEM, "name the model files: no memory");
+    const int r = config->npz ? trainer_save_npz(train->trainer, npz, NULL, err) : 0;
+    return r == 0 && config->onnx ? trainer_save_onnx(train->trainer, onnx, NULL, err) : r;
+}
+
 int train_save(void *state, struct mst_error *err)
 {
     struct train *train = state;
@@ -35,6 +47,8 @@ int train_save(void *state, struct mst_error *err)
     if (!path)
         return mst_error_set(err, -ENOMEM, "name the model file: no memory");
     int r = trainer_save(train->trainer, path, &saved, err);
+    if (r == 0)
+        r = save_others(train, err);
     if (r < 0)
         return r;
     train_report_saved(train, path, &saved);
@@ -62,6 +76,8 @@ int train_file(void *state, size_t index, struct job_file *ret_file, struct mst_
         {true, "history", "csv"},
         {train->site.config->step_log, STEP_LOG_FILE_NAME, "csv"},
         {train->rank == 0, TRAIN_MODEL_FILE_NAME, NULL},
+        {train->rank == 0 && train->site.config->npz, TRAIN_NPZ_FILE_NAME, NULL},
+        {train->rank == 0 && train->site.config->onnx, TRAIN_ONNX_FILE_NAME, NULL},
         {train->rank == 0 && best && access(best, R_OK) == 0, TRAIN_BEST_FILE_NAME, NULL},
         /* Last, for it may come late: the agent writes it when its first sweep is complete, and a training of
          * a few steps may be over before that. */

@@ -13,6 +13,8 @@
 
 #define TRAIN_MODEL_FILE_NAME "model.safetensors"
 #define TRAIN_BEST_FILE_NAME  "model-best.safetensors"
+#define TRAIN_NPZ_FILE_NAME   "model.npz"
+#define TRAIN_ONNX_FILE_NAME  "model.onnx"
 
 /* How the validation set fared so far; zeros before its first time. */
 struct train_patience {

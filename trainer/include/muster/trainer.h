@@ -436,6 +436,13 @@ struct trainer_saved {
  * NULL. */
 int trainer_save(const struct trainer *trainer, const char *path, struct trainer_saved *ret_saved,
                  struct mst_error *err);
+/* The same parameters for other programs, whole or not at all: numpy's archive, an array "LAYER.weight" for
+ * each tensor, laid out as here; and ONNX, which has images as channel, row, column (docs/model-files.md).
+ * -ENOTSUP names a layer that ONNX cannot have. ret_bytes may be NULL. */
+int trainer_save_npz(const struct trainer *trainer, const char *path, uint64_t *ret_bytes,
+                     struct mst_error *err);
+int trainer_save_onnx(const struct trainer *trainer, const char *path, uint64_t *ret_bytes,
+                      struct mst_error *err);
 /* Take parameters (and step, where the metadata has it) from a safetensors file. Names and shapes must be
  * exactly the model's; -EBADMSG names what is not; the trainer is then as before. Momentum is taken where the
  * file has it (a checkpoint), and starts from zero otherwise. */
