@@ -86,7 +86,7 @@ need_inputs() {
     done
     ((${#missing[@]} == 0)) ||
         die 2 "not built: ${missing[*]} (cmake --preset release && cmake --build --preset release)"
-    for program in data/mnist data/letters trainer/models; do
+    for program in data/mnist data/letters trainer/models trainer/recipes; do
         [[ -d $root/$program ]] || die 2 "not there: $root/$program"
     done
 }
@@ -115,7 +115,7 @@ list_inputs() {
         printf '%s\n' "$here/build_image.sh" "$here/image/icudata_stub.c" "$loader"
         printf "$build/%s\n" "${PROGRAMS[@]}"
         cut -d' ' -f2 <<<"$libraries"
-        find "$root/data" "$root/trainer/models" -type f | sort
+        find "$root/data" "$root/trainer/models" "$root/trainer/recipes" -type f | sort
     } | tr '\n' '\0' | xargs -0 sha256sum
 }
 
@@ -175,9 +175,10 @@ stage_libraries() {
 
 stage_data() {
     local share=$1/usr/share/muster
-    mkdir -p "$share/models"
+    mkdir -p "$share/models" "$share/recipes"
     cp -R "$root/data" "$share/data"
     find "$root/trainer/models" -name '*.json' -exec cp -t "$share/models" {} +
+    find "$root/trainer/recipes" -name '*.json' -exec cp -t "$share/recipes" {} +
 }
 
 stage_programs() {

@@ -271,6 +271,14 @@ def check_mentions(page, path, pattern, what):
             problem(page, f"the {what} '{name}' ({path}) is not described")
 
 
+def check_keys(page, path):
+    """The strings in arrays whose names end in `keys`."""
+    for keys in re.findall(r"keys\[\](?:\[\d\])? = \{(.*?)\};", read(path), re.DOTALL):
+        for key in re.findall(r'"(\w+)"', keys):
+            if f"`{key}`" not in read(page):
+                problem(page, f"the key '{key}' ({path}) is not described")
+
+
 def check_formats():
     page = "docs/run-folder.md"
     check_csv(page, "trainer/history.c", "slot,rank,view,epoch,steps,")
@@ -278,13 +286,13 @@ def check_formats():
     check_csv(page, "common/include/muster/csv.h", "slot,rank,view,epoch,steps,")
     check_csv(page, "common/include/muster/csv.h", "time,node,")
     check_mentions(page, "swarm/summary.c", r'(?:add_\w+|build_\w+)\((?:&build|build), \w+, "(\w+)"', "key of run.json")
-    page = "docs/model-files.md"
-    for layer in ("conv2d", "dense", "flatten", "relu"):
+    page = "docs/models.md"
+    for layer in ("activation", "batch_norm", "conv2d", "dense", "dropout", "embedding", "flatten", "pool", "relu",
+                  "softmax"):
         check_mentions(page, f"trainer/{layer}.c", r'\.type = "(\w+)"', "layer type")
-        keys = re.search(r"keys\[\] = \{([^}]*)\}", read(f"trainer/{layer}.c")).group(1)
-        for key in re.findall(r'"(\w+)"', keys):
-            if f"`{key}`" not in read(page):
-                problem(page, f"the key '{key}' of {layer} is not described")
+        check_keys(page, f"trainer/{layer}.c")
+    check_keys(page, "trainer/recipe.c")
+    page = "docs/model-files.md"
     check_mentions(page, "trainer/save.c", r'add_text\(json, "(\w+)"', "metadata key")
 
 
