@@ -186,6 +186,7 @@ int verb_deploy(int argc, char **argv);
 int verb_inspect(int argc, char **argv);
 int verb_logs(int argc, char **argv);
 int verb_ls(int argc, char **argv);
+int verb_node(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_ps(int argc, char **argv);
 int verb_rm(int argc, char **argv);
