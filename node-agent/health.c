@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define HEALTH_BACKLOG 8
+#define ACCEPTS_A_TURN 4
 #define HEALTH_ASK_MS  2000
 #define HEALTH_DEAF_MS 250 /* for a descriptor to become free */
 
@@ -61,7 +62,9 @@ static void answer(void *context, uint32_t events)
 {
     struct health *health = context;
     (void)events;
-    for (;;) {
+    /* Anybody in this network namespace can ask: what is left makes the listener readable in the next turn.
+     */
+    for (int accepted = 0; accepted < ACCEPTS_A_TURN; accepted++) {
         mst_cleanup(mst_closep) int fd = accept4(health->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;

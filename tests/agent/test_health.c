@@ -86,6 +86,17 @@ static void nobody_and_somebody_frozen_are_not_well(void **state)
     loop_free(loop);
 }
 
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "muster-agent/%u", port);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address,
+                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)),
+                     0);
+    return fd;
+}
+
 /* With no descriptor left, nobody can be accepted: the loop must not turn at full speed, and whoever waits is
  * answered once there is one. */
 static void a_shortage_of_descriptors_is_waited_out(void **state)
@@ -98,12 +109,7 @@ static void a_shortage_of_descriptors_is_waited_out(void **state)
     const uint16_t port = PORT;
     assert_int_equal(loop_new(&loop, NULL), 0);
     assert_int_equal(health_new(loop, port, describe, &questions, &health, NULL), 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "muster-agent/%u", port);
-    mst_cleanup(mst_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&address,
-                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)),
-                     0);
+    mst_cleanup(mst_closep) int fd = connect_to(port);
 
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
@@ -122,6 +128,31 @@ static void a_shortage_of_descriptors_is_waited_out(void **state)
         assert_int_equal(loop_run_once(loop, mst_now_ns() + 50 * MST_NS_PER_MS, NULL), 0);
     assert_true(got > 0);
     assert_int_equal(questions, 1);
+    health_free(health);
+    loop_free(loop);
+}
+
+/* Or somebody who asks without end would keep the agent from its heartbeats. */
+static void a_crowd_of_askers_is_answered_in_several_turns(void **state)
+{
+    (void)state;
+    struct loop *loop = NULL;
+    struct health *health = NULL;
+    size_t questions = 0;
+    int fds[8];
+    const uint16_t port = PORT;
+    assert_int_equal(loop_new(&loop, NULL), 0);
+    assert_int_equal(health_new(loop, port, describe, &questions, &health, NULL), 0);
+    for (size_t f = 0; f < MST_ARRAY_COUNT(fds); f++)
+        fds[f] = connect_to(port);
+    assert_int_equal(loop_run_once(loop, mst_now_ns() + 5 * MST_NS_PER_S, NULL), 0);
+    assert_true(questions > 0 && questions < MST_ARRAY_COUNT(fds));
+    const uint64_t deadline_ns = mst_now_ns() + 5 * MST_NS_PER_S;
+    while (questions < MST_ARRAY_COUNT(fds) && mst_now_ns() < deadline_ns)
+        assert_int_equal(loop_run_once(loop, mst_now_ns() + 50 * MST_NS_PER_MS, NULL), 0);
+    assert_int_equal(questions, MST_ARRAY_COUNT(fds));
+    for (size_t f = 0; f < MST_ARRAY_COUNT(fds); f++)
+        mst_closep(&fds[f]);
     health_free(health);
     loop_free(loop);
 }
@@ -165,6 +196,7 @@ int main(void)
         cmocka_unit_test(each_question_gets_the_state_of_its_time),
         cmocka_unit_test(nobody_and_somebody_frozen_are_not_well),
         cmocka_unit_test(a_shortage_of_descriptors_is_waited_out),
+        cmocka_unit_test(a_crowd_of_askers_is_answered_in_several_turns),
         cmocka_unit_test(another_user_gets_no_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
