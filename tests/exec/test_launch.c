@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -615,6 +616,43 @@ static void nobody_may_send_more_than_a_window(void **state)
 
 #define WITH_AGENTS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* With no descriptor left, nobody can be accepted: the loop must not turn at full speed, and whoever waits is
+ * heard once there is one. */
+static void a_shortage_of_descriptors_is_waited_out(void **state)
+{
+    (void)state;
+    struct agent *agent = &agents[0];
+    struct sockaddr_un address;
+    struct rlimit before;
+    open_agent(agent, 1);
+    const socklen_t address_bytes = launch_address(agent->self.identity.port, &address);
+    mst_cleanup(mst_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, address_bytes), 0);
+    assert_int_equal(write(fd, "no request", 10), 10);
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    size_t turns = 0;
+    for (const uint64_t until_ns = mst_now_ns() + 400 * MST_NS_PER_MS; mst_now_ns() < until_ns; turns++) {
+        const uint64_t next_ns = exec_launch_deadline_ns(agent->launch);
+        assert_int_equal(loop_run_once(agent->loop, next_ns < until_ns ? next_ns : until_ns, NULL), 0);
+        exec_launch_tick(agent->launch, mst_now_ns());
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(turns < 10);
+    const uint64_t deadline_ns = mst_now_ns() + 5 * MST_NS_PER_S;
+    char byte;
+    while (recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN && mst_now_ns() < deadline_ns) {
+        assert_int_equal(loop_run_once(agent->loop, mst_now_ns() + 50 * MST_NS_PER_MS, NULL), 0);
+        exec_launch_tick(agent->launch, mst_now_ns());
+    }
+    assert_true(mst_now_ns() < deadline_ns); /* it was accepted, and closed for what it asked */
+    exec_launch_free(agent->launch);
+    loop_free(agent->loop);
+    close(agent->listen_fd);
+}
+
 int main(int argc, char **argv)
 {
     if (strcmp(argv[0], "rsh") == 0)
@@ -636,6 +674,7 @@ int main(int argc, char **argv)
         WITH_AGENTS(without_an_agent_there_is_a_clear_word),
         WITH_AGENTS(clients_that_make_no_sense_harm_nobody),
         WITH_AGENTS(many_at_once_do_not_mix),
+        cmocka_unit_test(a_shortage_of_descriptors_is_waited_out),
         cmocka_unit_test(frames_are_checked_by_side),
         cmocka_unit_test(nobody_may_send_more_than_a_window),
     };
