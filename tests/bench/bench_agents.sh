@@ -22,12 +22,14 @@ export MUSTER_AGENT
 # shellcheck source=../agent/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../agent/lib.sh"
 
-# slowest EVENT KEY: the largest value of the first such event over all workers
-slowest() {
-    local i
-    for i in "${running[@]}"; do
-        field "$work/w$i.out" "$1" "$2"
-    done | sort -n | tail -n 1
+# over_all min|max EVENT KEY: of the values in each worker's first such event. One program for all files, so that the
+# machine is left to the workers; a last line may be half written.
+over_all() {
+    local files=("${running[@]/#/$work/w}")
+    files=("${files[@]/%/.out}")
+    jq -n -r -R --arg event "$2" --arg key "$3" \
+        'reduce (inputs | {file: input_filename, line: (fromjson? // {})} | select(.line.event == $event)) as $i
+            ({}; .[$i.file] //= $i.line[$key]) | [.[]] | '"$1" "${files[@]}"
 }
 
 wait_all() { # wait_all SECONDS PATTERN
@@ -58,15 +60,15 @@ bench() {
     wait_all 120 '"event":"first_step"'
     # The last to start has the shortest way: all others are there and wait for it.
     local agreed step
-    agreed=$(for i in "${running[@]}"; do field "$work/w$i.out" view since_start_ms; done | sort -n | head -n 1)
-    step=$(for i in "${running[@]}"; do field "$work/w$i.out" first_step since_start_ms; done | sort -n | head -n 1)
+    agreed=$(over_all min view since_start_ms)
+    step=$(over_all min first_step since_start_ms)
     end_worker "$n"
     unset 'running[n-1]'
     wait_all 120 '"event":"recovered"'
-    printf '%7d %12.0f %12.0f %12.0f %12.0f %12.0f %12.0f\n' "$n" "$agreed" "$step" "$(slowest recovered detected_ms)" \
-        "$(slowest recovered agreed_ms)" "$(slowest recovered ready_ms)" "$(slowest recovered ms)"
-    jq -n -c --argjson n "$n" --argjson agreed "$agreed" --argjson step "$step" --argjson ms "$(slowest recovered ms)" \
-        --argjson change "$(slowest recovered agreed_ms)" \
+    printf '%7d %12.0f %12.0f %12.0f %12.0f %12.0f %12.0f\n' "$n" "$agreed" "$step" "$(over_all max recovered detected_ms)" \
+        "$(over_all max recovered agreed_ms)" "$(over_all max recovered ready_ms)" "$(over_all max recovered ms)"
+    jq -n -c --argjson n "$n" --argjson agreed "$agreed" --argjson step "$step" --argjson ms "$(over_all max recovered ms)" \
+        --argjson change "$(over_all max recovered agreed_ms)" \
         '{workers: $n, agreed_ms: $agreed, first_step_ms: $step, change_agreed_ms: $change, recovered_ms: $ms}' >>"$json"
     for i in "${running[@]}"; do
         end_worker "$i"
