@@ -27,7 +27,9 @@ struct exec;
 
 struct exec_options {
     const struct exec_settings *settings; /* borrowed, as all pointers here */
-    const struct discovery_self *self;    /* who this worker is, no address: alone */
+    /* Who this worker is, no address: alone. View, state and step in it are not read: the agent's thread
+     * changes them. */
+    const struct discovery_self *self;
     const char *slot;
     const struct discovery_choice *choice; /* the interface that it is at */
     struct mst_event_sink *events;

@@ -206,6 +206,25 @@ static void given_ready(void *context, uint32_t events)
 
 /* ---- the owner's calls ---- */
 
+/* As it dials. Field by field: view, state and step of the agent's own are written by another thread. */
+static void take_identity(struct exec_launch *launch, uint64_t view)
+{
+    const struct discovery_self *from = launch->options.self;
+    struct discovery_self *to = &launch->self;
+    memcpy(to->keys, from->keys, sizeof to->keys);
+    to->key_count = from->key_count;
+    memcpy(to->identity.cluster, from->identity.cluster, sizeof to->identity.cluster);
+    memcpy(to->identity.slot, from->identity.slot, sizeof to->identity.slot);
+    memcpy(to->identity.incarnation, from->identity.incarnation, sizeof to->identity.incarnation);
+    memcpy(to->identity.job_key, from->identity.job_key, sizeof to->identity.job_key);
+    to->identity.ipv4 = from->identity.ipv4;
+    to->identity.port = from->identity.port;
+    to->identity.features = from->identity.features;
+    to->identity.role = DISCOVERY_ROLE_LAUNCH;
+    to->identity.state = DISCOVERY_STATE_RUNNING;
+    to->identity.view = view;
+}
+
 int exec_launch_set_members(struct exec_launch *launch, const struct exec_record *records, uint32_t world,
                             struct mst_error *err)
 {
@@ -216,8 +235,7 @@ int exec_launch_set_members(struct exec_launch *launch, const struct exec_record
     free(launch->members);
     launch->members = members;
     launch->world = world;
-    launch->self = *launch->options.self;
-    launch->self.identity.role = DISCOVERY_ROLE_LAUNCH;
+    take_identity(launch, world > 0 ? records[0].view : 0);
     relay_hang_up(launch, false);
     serve_hang_up(launch, false);
     take_given(launch);

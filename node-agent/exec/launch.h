@@ -19,10 +19,10 @@
 struct exec_launch;
 
 struct exec_launch_options {
-    struct loop *loop; /* borrowed, as all pointers here */
-    const struct discovery_self
-        *self; /* whom dialled agents meet; its view is kept up to date by the caller */
-    uid_t uid; /* whose programs may ask */
+    struct loop *loop;                 /* borrowed, as all pointers here */
+    const struct discovery_self *self; /* whom dialled agents meet, but for view, state and step, which the
+                                          owner's other thread may write at any time */
+    uid_t uid;                         /* whose programs may ask */
     void *context;
     /* Start `command` with these descriptors (borrowed); the end is told by exec_launch_exited(). */
     int (*spawn)(void *context, uint32_t id, const char *command, const int fds[static 3],

@@ -616,6 +616,36 @@ static void nobody_may_send_more_than_a_window(void **state)
 
 #define WITH_AGENTS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+static void *agent_goes_on(void *context)
+{
+    struct agent *agent = context;
+    while (!atomic_load(&agent->ends)) {
+        agent->self.identity.view++;
+        agent->self.identity.step++;
+        agent->self.identity.state ^= 1;
+    }
+    return NULL;
+}
+
+/* In life this is called by the job's thread; the thread sanitizer is the judge. */
+static void members_are_set_while_the_agent_goes_on(void **state)
+{
+    (void)state;
+    struct agent *agent = &agents[0];
+    struct exec_record record;
+    pthread_t thread;
+    open_agent(agent, 1);
+    fill(&record, agent);
+    assert_int_equal(pthread_create(&thread, NULL, agent_goes_on, agent), 0);
+    for (int views = 0; views < 100; views++)
+        assert_int_equal(exec_launch_set_members(agent->launch, &record, 1, NULL), 0);
+    atomic_store(&agent->ends, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    exec_launch_free(agent->launch);
+    loop_free(agent->loop);
+    close(agent->listen_fd);
+}
+
 /* With no descriptor left, nobody can be accepted: the loop must not turn at full speed, and whoever waits is
  * heard once there is one. */
 static void a_shortage_of_descriptors_is_waited_out(void **state)
@@ -674,6 +704,7 @@ int main(int argc, char **argv)
         WITH_AGENTS(without_an_agent_there_is_a_clear_word),
         WITH_AGENTS(clients_that_make_no_sense_harm_nobody),
         WITH_AGENTS(many_at_once_do_not_mix),
+        cmocka_unit_test(members_are_set_while_the_agent_goes_on),
         cmocka_unit_test(a_shortage_of_descriptors_is_waited_out),
         cmocka_unit_test(frames_are_checked_by_side),
         cmocka_unit_test(nobody_may_send_more_than_a_window),
