@@ -3,6 +3,7 @@
 #include "exec_verb.h"
 
 #include "agent.h"
+#include "environment.h"
 #include "exec.h"
 #include "muster/cleanup.h"
 #include "supervisor.h"
@@ -76,7 +77,7 @@ static int network_main(void *context, int wire_fd)
         .open = open_work,
         .close = close_work,
         .needs_all = verb->settings.on_change != EXEC_IGNORE, /* else the program looks after that itself */
-        .launch = launch,
+        .launch = exec_frameworks_launch(verb->settings.frameworks) ? launch : NULL,
     };
     const int r = set_up_streams(&verb->settings);
     if (r < 0) {
