@@ -81,8 +81,6 @@ static int heard(struct exec *exec, const struct exec_wire_message *message, str
         report_exited(exec, message->status);
         if (message->number == 0) /* by itself */
             exec->own = (struct exec_outcome){EXEC_OUTCOME_ENDED, (uint8_t)message->status};
-        else if (!exec->stop_pending)
-            exec->left = true;
         return 0;
     case EXEC_WIRE_STOPPED:
         exec->stop_pending = false;

@@ -21,7 +21,6 @@ struct exec {
     bool started;      /* in this process's life */
     uint64_t started_view;
     bool running;
-    bool left; /* it ended because this worker was told to go */
     struct exec_outcome own;
     enum exec_over over; /* the supervisor was told how this ends */
     uint16_t port;       /* free at this worker's address when it was asked for */

@@ -140,8 +140,10 @@ static void settle(struct serve *serve, int r, struct mst_error *err)
 static void refuse(struct serve *serve, const char *text)
 {
     mst_log_warn("launch", "a program for %s was not started: %s", serve->peer.slot, text);
-    if (launch_channel_send(&serve->remote, LAUNCH_ERROR, text, strlen(text), NULL) < 0)
+    if (launch_channel_send(&serve->remote, LAUNCH_ERROR, text, strlen(text), NULL) < 0) {
         hang_up(serve);
+        return;
+    }
     serve->stage = SERVE_ENDING;
     serve->deadline_ns = mst_now_ns() + LAUNCH_END_MS * MST_NS_PER_MS;
 }
