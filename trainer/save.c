@@ -203,6 +203,14 @@ int trainer_save(const struct trainer *trainer, const char *path, struct trainer
                                      .step = trainer->step,
                                      .parameters = trainer->parameters[trainer->current]};
 
+    /* A gradient may have been too large in the last step of all, where no loss after it tells. */
+    for (size_t i = 0; i < trainer->count; i++) {
+        if (!isfinite(state.parameters[i]))
+            return mst_error_set(err, -ERANGE,
+                                 "save '%s': after step %" PRIu64
+                                 " parameter %zu is not a finite number: not written",
+                                 path, trainer->step, i);
+    }
     return save_write(path, &state, NULL, ret_saved, err);
 }
 

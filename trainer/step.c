@@ -219,8 +219,13 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
                              "step %" PRIu64
                              ": the loss is not a finite number: a smaller learning rate than %g may help",
                              trainer->step + 1, trainer->config.lr);
-    if (trainer->config.rule.clip_norm > 0)
-        update(trainer, trainer_optimizer_clip(&trainer->config, trainer->gradients[0]), 0, trainer->count);
+    if (trainer->config.rule.clip_norm > 0) {
+        const float clip = trainer_optimizer_clip(&trainer->config, trainer->gradients[0]);
+        if (!isfinite(clip))
+            return mst_error_set(err, -ERANGE, "step %" PRIu64 ": the gradient is not a finite number",
+                                 trainer->step + 1);
+        update(trainer, clip, 0, trainer->count);
+    }
     r = advance(trainer, tail[TRAINER_TAIL_PAUSE] > 0, err);
     if (r < 0)
         return r;

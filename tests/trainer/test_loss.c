@@ -65,11 +65,49 @@ static void counts_the_first_of_equal_logits(void **state)
     assert_int_equal(trainer_loss_softmax(2, 2, logits, labels, 1.0f, NULL).correct, 1);
 }
 
+static void cross_entropy_takes_probabilities_and_survives_a_zero(void **state)
+{
+    (void)state;
+    const float y[] = {0.25f, 0.75f, 1.0f, 0.0f};
+    const uint32_t labels[] = {1, 1};
+    const struct trainer_answers answers = {.labels = labels};
+    float gradient[4];
+
+    const struct trainer_loss loss =
+        trainer_loss_of(TRAINER_CROSS_ENTROPY, 2, 2, y, &answers, 0.5f, gradient);
+    assert_true(isfinite(loss.sum) && loss.sum > 80);
+    assert_true(gradient[0] == 0 && fabsf(gradient[1] + 0.5f / 0.75f) < 1e-6f && gradient[2] == 0);
+    assert_int_equal(loss.correct, 1);
+    const float none[] = {NAN, 0.5f};
+    assert_true(isnan(trainer_loss_of(TRAINER_CROSS_ENTROPY, 1, 2, none,
+                                      &(struct trainer_answers){.labels = (const uint32_t[]){0}}, 1, NULL)
+                          .sum));
+}
+
+static void mse_goes_by_labels_or_by_targets(void **state)
+{
+    (void)state;
+    const float y[] = {0.5f, 1.0f, 0.0f, 2.0f}, targets[] = {0, 1, 0, 1};
+    const uint32_t labels[] = {1, 1};
+    const struct trainer_answers by_labels = {.labels = labels}, by_targets = {.targets = targets};
+    float gradient[4];
+
+    struct trainer_loss loss = trainer_loss_of(TRAINER_MSE, 2, 2, y, &by_labels, 1, gradient);
+    assert_true(fabs(loss.sum - (0.25 / 2 + 1.0 / 2)) < 1e-12);
+    assert_true(gradient[0] == 0.5f && gradient[1] == 0 && gradient[2] == 0 && gradient[3] == 1);
+    assert_int_equal(loss.correct, 2);
+    loss = trainer_loss_of(TRAINER_MSE, 2, 2, y, &by_targets, 1, NULL);
+    assert_true(fabs(loss.sum - (0.25 / 2 + 1.0 / 2)) < 1e-12);
+    assert_int_equal(loss.correct, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_definition),
         cmocka_unit_test(stays_finite_with_logits_that_overflow_exp),
+        cmocka_unit_test(cross_entropy_takes_probabilities_and_survives_a_zero),
+        cmocka_unit_test(mse_goes_by_labels_or_by_targets),
         cmocka_unit_test(shows_logits_that_are_no_numbers),
         cmocka_unit_test(counts_the_first_of_equal_logits),
     };

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "helpers.h"
 #include "muster/file.h"
+#include "trainer_state.h"
 
 #include <fcntl.h>
+#include <math.h>
+#include <unistd.h>
 
 struct fixture {
     char *folder;
@@ -178,10 +181,26 @@ static void a_flipped_bit_or_another_model_is_refused_and_changes_nothing(void *
     trainer_model_free(wider.model);
 }
 
+static void parameters_that_are_no_numbers_are_not_written(void **state)
+{
+    struct fixture *fixture = *state;
+    struct mst_error err = MST_ERROR_INIT;
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "%s/nan.safetensors", fixture->folder);
+    struct trainer *trainer = new_trainer(fixture, 9);
+    trainer->parameters[trainer->current][7] = NAN;
+    assert_int_equal(trainer_save(trainer, path, NULL, &err), -ERANGE);
+    assert_non_null(strstr(err.text, "after step 0 parameter 7 is not a finite number: not written"));
+    assert_int_equal(access(path, F_OK), -1);
+    trainer_free(trainer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_saved_trainer_is_loaded_with_its_step, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parameters_that_are_no_numbers_are_not_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_digest_is_that_of_the_files_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flipped_bit_or_another_model_is_refused_and_changes_nothing, set_up,
                                         tear_down),

@@ -255,6 +255,23 @@ static void a_loss_that_is_no_number_is_an_error_and_the_step_does_not_count(voi
     trainer_free(trainer);
 }
 
+static void a_gradient_that_is_no_number_is_an_error_where_it_is_clipped(void **state)
+{
+    struct trainer_config config = config_of(*state, 4, 1);
+    struct trainer_step_stats stats;
+    struct mst_error err = MST_ERROR_INIT;
+
+    config.rule.clip_norm = 1;
+    struct trainer *trainer = new_trainer(&config);
+    for (size_t i = 0; i < trainer->count; i++)
+        trainer->parameters[trainer->current][i] *= 1e30f;
+    const int r = trainer_step(trainer, false, &stats, &err);
+    assert_int_equal(r, -ERANGE);
+    assert_non_null(strstr(err.text, "step 1: the "));
+    assert_int_equal(trainer_steps_done(trainer), 0);
+    trainer_free(trainer);
+}
+
 static void a_huge_learning_rate_ends_in_that_error(void **state)
 {
     struct trainer_config config = config_of(*state, 16, 1);
@@ -349,6 +366,9 @@ static void settings_that_do_not_fit_are_named(void **state)
     WITH(epochs, 0, "0 epochs");
     WITH(steps_per_epoch, 0, "0 steps");
     WITH(threads, TRAINER_MAX_THREADS + 1, "257 threads");
+    WITH(rule.clip_norm, -1, "clip norm -1");
+    WITH(rule.shift, 8, "a shift by 8");
+    WITH(rule.loss, TRAINER_CROSS_ENTROPY, "the loss 'cross_entropy' does not suit");
     WITH(train, wide, "takes 8 x 8 x 1, the training data is 8 x 9 x 1");
     WITH(test, many, "has 4 outputs, the test data 5 classes");
     struct trainer_config config = config_of(fixture, 4, 2);
@@ -370,7 +390,8 @@ static void settings_that_do_not_fit_are_named(void **state)
 static void the_jobs_digest_tells_settings_apart(void **state)
 {
     const struct trainer_config base = config_of(*state, 16, 3);
-    struct trainer_config same = base, variants[] = {base, base, base, base, base, base, base};
+    struct trainer_config same = base,
+                          variants[] = {base, base, base, base, base, base, base, base, base, base};
     uint8_t first[MST_SHA256_BYTES], other[MST_SHA256_BYTES];
 
     variants[0].batch = 17;
@@ -380,6 +401,9 @@ static void the_jobs_digest_tells_settings_apart(void **state)
     variants[4].seed = 2;
     variants[5].steps_per_epoch = 71;
     variants[6].train = base.test;
+    variants[7].rule.optimizer = TRAINER_ADAM;
+    variants[8].rule.loss = TRAINER_MSE;
+    variants[9].rule.shift = 1;
     same.threads = 7; /* does not change the result */
     assert_int_equal(trainer_config_digest(&base, first, NULL), 0);
     assert_int_equal(trainer_config_digest(&same, other, NULL), 0);
@@ -418,6 +442,7 @@ int main(void)
         cmocka_unit_test(learns_and_gives_the_same_bits_every_time),
         cmocka_unit_test(a_replica_that_differs_is_named),
         cmocka_unit_test(a_loss_that_is_no_number_is_an_error_and_the_step_does_not_count),
+        cmocka_unit_test(a_gradient_that_is_no_number_is_an_error_where_it_is_clipped),
         cmocka_unit_test(a_huge_learning_rate_ends_in_that_error),
         cmocka_unit_test(a_lost_neighbour_leaves_the_state_after_the_last_whole_step),
         cmocka_unit_test(evaluates_a_range_and_the_whole),

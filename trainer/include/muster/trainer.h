@@ -433,7 +433,7 @@ struct trainer_saved {
 };
 /* Write a safetensors file, whole or not at all. Tensors in the model's order, f32, without holes; metadata:
  * format, model, layout, step, epoch, seed, shards, batch, lr, momentum, digest, encoding. `ret_saved` may be
- * NULL. */
+ * NULL. -ERANGE, and nothing written, when a parameter is not a finite number. */
 int trainer_save(const struct trainer *trainer, const char *path, struct trainer_saved *ret_saved,
                  struct mst_error *err);
 /* The same parameters for other programs, whole or not at all: numpy's archive, an array "LAYER.weight" for
