@@ -19,7 +19,7 @@ void metrics_line(struct metrics_page *page, const struct metrics_subject *subje
     extra = extra ? extra : &none;
     const struct exposition_labels labels = {
         {subject->extra, extra->first, subject->identity, extra->second, subject->name, extra->third}};
-    if (page->options->has_timestamps)
+    if (page->is_stamped)
         exposition_line_at(&page->out, &labels, number, (uint64_t)(subject->sample->wall_s * 1000));
     else
         exposition_line(&page->out, &labels, number);
@@ -41,6 +41,7 @@ static bool is_wanted(const struct metrics_options *options, const struct metric
 static void write_family(struct metrics_page *page, const struct metrics_family *family)
 {
     exposition_family(&page->out, family->name, family->kind, family->help);
+    page->is_stamped = page->options->has_timestamps && !(family->metrics & METRICS_SPEC);
     if (family->whole) {
         family->whole(page);
         return;

@@ -19,7 +19,8 @@ struct metrics_page {
     const struct metrics_options *options;
     struct metrics_subject *subjects;
     size_t count;
-    char *machine; /* the labels boot_id, machine_id and system_uuid */
+    bool is_stamped; /* the samples of the current family: those of limits and starts never are */
+    char *machine;   /* the labels boot_id, machine_id and system_uuid */
     struct exposition out;
 };
 

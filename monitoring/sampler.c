@@ -41,7 +41,7 @@ static void open_machine(struct sampler *sampler)
     struct mst_error err = MST_ERROR_INIT;
     const struct monitor_container info = {
         .id = CGROUP_ROOT, .pid = 1, .is_machine = true, .health = MONITOR_HEALTH_NONE};
-    if (target_open(&sampler->roster.paths, &info, sampler->groups, NULL, &sampler->roster.scratch,
+    if (target_open(&sampler->roster.paths, &info, sampler->groups, "", &sampler->roster.scratch,
                     &sampler->machine_target, &err) < 0)
         mst_log_warn("monitor", "the machine's own use is not shown: %s", err.text);
 }

@@ -423,7 +423,7 @@ void web_config_release(struct web_config *config)
 bool web_password_fits(const char *hash, const char *password)
 {
     mst_cleanup(mst_freep) struct crypt_data *data = calloc(1, sizeof *data);
-    const char *made = data ? crypt_r(password, hash, data) : NULL;
+    const char *made = data ? crypt_rn(password, hash, data, sizeof *data) : NULL;
     if (!made || strlen(made) != strlen(hash))
         return false;
     unsigned difference = 0;
