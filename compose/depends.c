@@ -80,8 +80,7 @@ int schema_set_depends_on(struct schema_load *load, const struct node *node, voi
     (void)f;
     if (node->kind == NODE_SCALAR)
         return schema_fail_type(load, node, "a list or a mapping of services");
-    int r = schema_warn(load, &node->place,
-                        "ignored: swarm starts services in no order: let the service wait for what it needs");
+    int r = 0;
     for (size_t i = 0; r == 0 && i < node->count; i++) {
         if (node->kind == NODE_LIST)
             schema_enter_item(load, i);

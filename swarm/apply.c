@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apply.h"
 
+#include "converge.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/digest.h"
@@ -29,6 +30,8 @@ struct made {
 struct apply {
     struct session *session;
     struct plan *plan;
+    const struct apply_options *options;
+    bool shall_stand; /* the failure is one of the services, not of a write */
     struct made *made;
     size_t made_count;
 };
@@ -224,6 +227,53 @@ static bool is_about_lost_network(const struct mst_error *err)
     return strstr(err->text, "network") && strstr(err->text, "not found");
 }
 
+static int await_dependency(struct apply *apply, const struct compose_dependency *dependency,
+                            const char *name, struct mst_error *err)
+{
+    struct compose_project one = *apply->plan->project;
+    const struct converge_options converge = {
+        .stack = one.stack,
+        .since_s = apply->options->since_s,
+        .deadline_ns = apply->options->deadline_ns,
+        .nodes = &apply->plan->nodes,
+        .project = &one,
+        .must_complete = dependency->condition == COMPOSE_COMPLETED,
+    };
+    int r;
+
+    /* Only one of its services is looked at, and not changed. */
+    one.services = &apply->plan->project->services[dependency->service - apply->plan->project->services];
+    one.service_count = 1;
+    report_line(&apply->session->report, "service %s waits for %s", name, dependency->service->name);
+    r = converge_wait(apply->session, &converge, err);
+    apply->shall_stand |= r < 0;
+    return r;
+}
+
+static int await_dependencies(struct apply *apply, const struct plan_step *step, struct mst_error *err)
+{
+    const struct compose_service *service = &apply->plan->project->services[step->index];
+
+    for (size_t i = 0; i < service->depends_on_count; i++) {
+        const struct compose_dependency *dependency = &service->depends_on[i];
+        int r;
+        if (!dependency->service || dependency->condition == COMPOSE_STARTED)
+            continue;
+        if (apply->options->is_detached) {
+            report_line(&apply->session->report,
+                        "warning: service %s does not wait for %s: nothing is waited for with --detach",
+                        step->name, dependency->service->name);
+            continue;
+        }
+        r = await_dependency(apply, dependency, step->name, err);
+        if (r < 0 && dependency->is_optional && r != -ECANCELED)
+            apply->shall_stand = false; /* a wish, not a condition */
+        else if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
 static int create_service(struct apply *apply, const struct plan_step *step, struct mst_error *err)
 {
     struct mst_error why = MST_ERROR_INIT;
@@ -303,8 +353,10 @@ static int apply_step(struct apply *apply, const struct plan_step *step, struct 
     case ENGINE_CONFIG:
         return apply_content(apply, step, err);
     case ENGINE_SERVICE:
-        if (step->action == PLAN_CREATE)
-            return create_service(apply, step, err);
+        if (step->action == PLAN_CREATE) {
+            const int r = await_dependencies(apply, step, err);
+            return r < 0 ? r : create_service(apply, step, err);
+        }
         return step->action == PLAN_UPDATE ? update_service(apply, step, err) : 0;
     default:
         return 0;
@@ -337,11 +389,12 @@ static void undo(struct apply *apply, struct mst_error *err)
     }
 }
 
-int apply_plan(struct session *session, struct plan *plan, struct mst_error *err)
+int apply_plan(struct session *session, struct plan *plan, const struct apply_options *options,
+               struct mst_error *err)
 {
     /* One more for each network that is made anew. */
     mst_cleanup(mst_freep) struct made *made = calloc(2 * plan->count + 1, sizeof *made);
-    struct apply apply = {.session = session, .plan = plan, .made = made};
+    struct apply apply = {.session = session, .plan = plan, .options = options, .made = made};
     int r = 0;
 
     if (!made)
@@ -350,7 +403,7 @@ int apply_plan(struct session *session, struct plan *plan, struct mst_error *err
         if (plan->steps[i].action != PLAN_REMOVE)
             r = apply_step(&apply, &plan->steps[i], err);
     }
-    if (r < 0 && r != -ECANCELED && r != -EEXIST)
+    if (r < 0 && r != -ECANCELED && r != -EEXIST && !apply.shall_stand)
         undo(&apply, err);
     return r;
 }

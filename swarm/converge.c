@@ -290,6 +290,8 @@ int converge_wait(struct session *session, const struct converge_options *option
 
         if (r < 0)
             return r;
+        for (size_t i = 0; options->must_complete && i < view.count; i++)
+            view.items[i].is_settled = view.items[i].completed >= view.items[i].wanted;
         remember(&view, &shown, report_seconds(&session->report));
         show(session, &view, &shown);
         converge_view_release(&shown);

@@ -47,6 +47,7 @@ struct converge_options {
     uint64_t deadline_ns; /* mst_now_ns(); 0: none */
     unsigned settle_ms;   /* how long all must stay settled */
     const struct swarm_nodes *nodes;
+    bool must_complete;                    /* running is not enough: all tasks must have completed */
     const struct compose_project *project; /* only its services are waited for; NULL: all of the stack */
 };
 

@@ -20,7 +20,11 @@ int deploy_apply(struct session *session, const struct compose_project *project,
         r = plan_make(session, project, &plan_options, ret_plan, err);
     if (r >= 0)
         r = converge_newest_task_s(session, project->stack, ret_since_s, err);
-    return r < 0 ? r : apply_plan(session, ret_plan, err);
+    if (r < 0)
+        return r;
+    const struct apply_options apply = {
+        .is_detached = options->detach, .deadline_ns = options->deadline_ns, .since_s = *ret_since_s};
+    return apply_plan(session, ret_plan, &apply, err);
 }
 
 int deploy_show(struct session *session, const struct compose_project *project,

@@ -99,9 +99,36 @@ int plan_service_body(const struct plan *plan, size_t index, const cJSON *live, 
                         err);
 }
 
+/* What it depends on comes first; else the file's order. compose/ has seen to it that there is no circle. */
+static void put_in_order(const struct compose_project *project, size_t index, bool *is_in, size_t *order,
+                         size_t *count)
+{
+    const struct compose_service *service = &project->services[index];
+
+    if (is_in[index])
+        return;
+    is_in[index] = true;
+    for (size_t i = 0; i < service->depends_on_count; i++) {
+        if (service->depends_on[i].service)
+            put_in_order(project, (size_t)(service->depends_on[i].service - project->services), is_in, order,
+                         count);
+    }
+    order[(*count)++] = index;
+}
+
 static int plan_services(struct plan *plan, struct mst_error *err)
 {
-    for (size_t i = 0; i < plan->project->service_count; i++) {
+    const size_t all = plan->project->service_count;
+    mst_cleanup(mst_freep) bool *is_in = calloc(all + 1, sizeof *is_in);
+    mst_cleanup(mst_freep) size_t *order = calloc(all + 1, sizeof *order);
+    size_t count = 0;
+
+    if (!is_in || !order)
+        return mst_error_set(err, -ENOMEM, "plan: no memory");
+    for (size_t i = 0; i < all; i++)
+        put_in_order(plan->project, i, is_in, order, &count);
+    for (size_t k = 0; k < count; k++) {
+        const size_t i = order[k];
         const char *name = plan->project->services[i].name;
         mst_cleanup(mst_buf_release) struct mst_buf changes = MST_BUF_INIT(CHANGES_MAX_BYTES);
         mst_cleanup(mst_json_deletep) cJSON *body = NULL;

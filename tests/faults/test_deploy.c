@@ -243,6 +243,56 @@ static void checks_come_before_the_first_write(void **state)
     }
 }
 
+static void set_file(struct bench *bench, const char *text)
+{
+    const struct compose_options options = {.stack = "st"};
+
+    compose_project_free(bench->project);
+    bench->project = NULL;
+    if (compose_project_parse(text, strlen(text), "st.yml", "/", &options, &bench->project, &bench->err) < 0)
+        fail_msg("%s", bench->err.text);
+}
+
+static void services_are_made_after_those_that_they_depend_on(void **state)
+{
+    mst_cleanup(mst_json_deletep) cJSON *last = NULL;
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, NULL, 0);
+    set_file(&bench, "services:\n"
+                     "  c: {image: 'i:1', depends_on: [b]}\n"
+                     "  b: {image: 'i:1', depends_on: {a: {condition: service_healthy}}}\n"
+                     "  a: {image: 'i:1'}\n");
+    assert_int_equal(deploy(&bench), 0);
+    last = fake_engine_body(bench.fake, "POST /services/create");
+    assert_string_equal(mst_json_string_or(last, "Name", ""), "st_c");
+    (void)fflush(bench.log);
+    assert_non_null(
+        strstr(bench.log_text, "st_b does not wait for st_a: nothing is waited for with --detach"));
+    assert_non_null(strstr(bench.log_text, "created service st_a\n"));
+    assert_true(strstr(bench.log_text, "created service st_a") <
+                strstr(bench.log_text, "created service st_b"));
+    close_bench(&bench);
+}
+
+static void a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands(void **state)
+{
+    struct deploy_options options = {.resolve = IMAGE_NEVER};
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, NULL, 0);
+    set_file(&bench, "services:\n"
+                     "  b: {image: 'i:1', depends_on: {a: {condition: service_completed_successfully}}}\n"
+                     "  a: {image: 'i:1', restart: 'no'}\n");
+    options.deadline_ns = mst_now_ns() + 400 * MST_NS_PER_MS;
+    assert_int_equal(deploy_stack(&bench.session, bench.project, &options, NULL, &bench.err), -ETIMEDOUT);
+    assert_non_null(strstr(bench.err.text, "st_a 0/1"));
+    assert_int_equal(fake_engine_objects(bench.fake, "services"), 1);
+    close_bench(&bench);
+}
+
 /* ---- versions of secrets and configs ---- */
 
 static const char contents_file[] = "services:\n"
@@ -522,6 +572,8 @@ int main(void)
         cmocka_unit_test(a_removal_waits_for_networks_in_use),
         cmocka_unit_test(a_removal_has_a_deadline),
         cmocka_unit_test(leftover_tasks_hold_up_a_deployment),
+        cmocka_unit_test(services_are_made_after_those_that_they_depend_on),
+        cmocka_unit_test(a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands),
         cmocka_unit_test(what_changed_becomes_a_new_version_and_the_old_is_collected),
         cmocka_unit_test(a_changed_label_is_written_without_the_content),
         cmocka_unit_test(a_failed_update_leaves_no_new_version),
