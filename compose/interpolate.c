@@ -109,17 +109,26 @@ static int note_unset(struct interpolation *job, const char *name, size_t name_b
     return job->unset(job->context, copy);
 }
 
-/* The word of ${NAME:?word} is the error's text, as written: a variable in it might hold a secret. */
+#define REQUIRED_WORD_BYTES 256
+
+/* The word of ${NAME:?word} is the error's text, as written: a variable in it might hold a secret. What would
+ * break the line is a blank. */
 static int fail_required(struct interpolation *job, const char *name, size_t name_bytes, const char *state)
 {
     const char *word = job->next;
+    char shown[REQUIRED_WORD_BYTES];
     int r = expand(job, true, NULL);
     if (r < 0)
         return r;
-    const int word_bytes = (int)(job->next - word > 256 ? 256 : job->next - word);
-    return mst_error_set(job->err, -EBADMSG, "variable '%.*s' %s%s%.*s",
+    size_t word_bytes = (size_t)(job->next - word);
+    if (word_bytes >= sizeof shown)
+        word_bytes = sizeof shown - 1;
+    for (size_t i = 0; i < word_bytes; i++)
+        shown[i] = (unsigned char)word[i] < 0x20 || word[i] == 0x7f ? ' ' : word[i];
+    shown[word_bytes] = '\0';
+    return mst_error_set(job->err, -EBADMSG, "variable '%.*s' %s%s%s",
                          (int)(name_bytes > 128 ? 128 : name_bytes), name, state, word_bytes ? ": " : "",
-                         word_bytes, word);
+                         shown);
 }
 
 /* After "${": up to and with the closing brace. `out` NULL: skip only. */

@@ -118,6 +118,7 @@ static const struct {
     {"${A}${NONE?say so}$ENV", "variable 'NONE' is required, and not set: say so"},
     {"${NONE:-${MORE:?inner}}", "variable 'MORE' is required, and not set: inner"},
     {"${NONE:?not $SECRET}", "variable 'NONE' is required, and not set: not $SECRET"},
+    {"${NONE:?one\ntwo\033[1m}", "variable 'NONE' is required, and not set: one two [1m"},
 };
 
 static void what_is_wrong_is_said_even_when_a_later_variable_is_right(void **state)
