@@ -6,7 +6,7 @@
 # of a run that nothing happened to.
 set -euo pipefail
 kills=5
-if [[ -n ${MUSTER_TEST_LONG:-} ]]; then kills=100 epochs=800; fi
+if [[ -n ${MUSTER_TEST_LONG:-} ]]; then kills=100 epochs=500; fi
 # shellcheck source=tests/lab/survive.sh
 source "$(dirname "$0")/survive.sh"
 
