@@ -194,6 +194,44 @@ static void running_statistics_follow_those_of_the_steps(void **state)
     trainer_model_free(data.model);
 }
 
+/* What is drawn, averaged and remembered is all in the state. */
+static void a_run_taken_up_from_a_checkpoint_ends_with_the_same_bits(void **state)
+{
+    struct teams_data data = *(struct teams_data *)*state;
+    void *folder;
+    struct trainer_checkpoints *checkpoints = NULL;
+    struct trainer_checkpoint checkpoint;
+    struct trainer_step_stats stats;
+    struct mst_error err = MST_ERROR_INIT;
+    uint8_t job[MST_SHA256_BYTES];
+
+    data.model = helper_model(both_model);
+    struct trainer_config config = config_of(&data, 2);
+    config.rule.optimizer = TRAINER_ADAM;
+    config.momentum = 0;
+    struct trainer *whole = teams_trainer(&config), *stopped = teams_trainer(&config);
+    assert_int_equal(helper_make_folder(&folder), 0);
+    assert_int_equal(trainer_config_digest(&config, job, NULL), 0);
+    if (trainer_checkpoints_open(folder, job, "", &checkpoints, &err) < 0)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(trainer_step(whole, false, &stats, NULL), 0);
+        if (i == 8)
+            assert_int_equal(trainer_checkpoints_write(checkpoints, whole, NULL, 0, NULL), 0);
+    }
+    assert_int_equal(
+        trainer_checkpoints_restore(checkpoints, stopped, NULL, 0, NULL, NULL, &checkpoint, NULL), 1);
+    assert_int_equal(trainer_steps_done(stopped), 9);
+    while (trainer_steps_done(stopped) < 20)
+        assert_int_equal(trainer_step(stopped, false, &stats, NULL), 0);
+    assert_true(teams_same_state(whole, stopped));
+    trainer_checkpoints_free(checkpoints);
+    assert_int_equal(helper_remove_folder(&folder), 0);
+    trainer_free(whole);
+    trainer_free(stopped);
+    trainer_model_free(data.model);
+}
+
 static void factors_refuse_a_model_whose_samples_depend_on_each_other(void **state)
 {
     struct teams_data data = *(struct teams_data *)*state;
@@ -213,6 +251,7 @@ int main(void)
         cmocka_unit_test(dropout_takes_other_values_in_each_step_and_none_in_a_test),
         cmocka_unit_test(drops_the_share_that_was_asked_for_and_scales_the_rest),
         cmocka_unit_test(running_statistics_follow_those_of_the_steps),
+        cmocka_unit_test(a_run_taken_up_from_a_checkpoint_ends_with_the_same_bits),
         cmocka_unit_test(factors_refuse_a_model_whose_samples_depend_on_each_other),
     };
 
