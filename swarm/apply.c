@@ -48,12 +48,13 @@ static void remember(struct apply *apply, const struct plan_step *step, const ch
 
 /* A create whose reply was lost may have happened: look the name up before it is called a failure. A name
  * that is there although it was not when the plan was made tells of another deployment of this stack. */
-static int create(struct apply *apply, const struct plan_step *step, const cJSON *body,
+static int create(struct apply *apply, const struct plan_step *step, const cJSON *body, const char *header,
                   char ret_id[static ENGINE_NAME_MAX_BYTES], struct mst_error *err)
 {
     struct engine *engine = apply->session->engine;
     mst_cleanup(mst_json_deletep) cJSON *object = NULL;
-    int r = engine_create(engine, step->kind, step->name, body, NULL, ret_id, err);
+    const char *const headers[] = {header, NULL};
+    int r = engine_create(engine, step->kind, step->name, body, header ? headers : NULL, ret_id, err);
 
     if (r >= 0 || r == -EREMOTEIO || r == -ECANCELED || r == -ENOMEM)
         return r;
@@ -106,7 +107,7 @@ static int apply_network(struct apply *apply, const struct plan_step *step, stru
         return 0;
     r = spec_network(apply->plan->project, network, &body, err);
     if (r >= 0)
-        r = create(apply, step, body, id, err);
+        r = create(apply, step, body, NULL, id, err);
     if (r < 0)
         return r;
     remember(apply, step, id);
@@ -131,7 +132,7 @@ static int create_content(struct apply *apply, const struct plan_step *step,
     int r = spec_content(apply->plan->project, content, step->name, bytes, count, &body, err);
 
     if (r >= 0)
-        r = create(apply, step, body, id, err);
+        r = create(apply, step, body, NULL, id, err);
     contents_forget(body);
     if (r < 0)
         return r;
@@ -284,7 +285,7 @@ static int create_service(struct apply *apply, const struct plan_step *step, str
         mst_cleanup(mst_json_deletep) cJSON *body = NULL;
         r = plan_service_body(apply->plan, step->index, NULL, &body, &why);
         if (r >= 0)
-            r = create(apply, step, body, id, &why);
+            r = create(apply, step, body, apply->plan->images.items[step->index].auth, id, &why);
         if (r != -EREMOTEIO || !is_about_lost_network(&why))
             break;
         r = session_wait(apply->session, GHOST_WAIT_MS, 0, &why);
@@ -319,6 +320,7 @@ static void report_warnings(struct session *session, const char *name, const cJS
 static int update_service(struct apply *apply, const struct plan_step *step, struct mst_error *err)
 {
     struct engine *engine = apply->session->engine;
+    const char *const headers[] = {apply->plan->images.items[step->index].auth, NULL};
     int r = -ESTALE;
 
     for (int try = 0; r == -ESTALE && try < UPDATE_TRIES; try++) {
@@ -330,8 +332,8 @@ static int update_service(struct apply *apply, const struct plan_step *step, str
         if (r >= 0)
             r = plan_service_body(apply->plan, step->index, live, &body, err);
         if (r >= 0)
-            r = engine_update(engine, ENGINE_SERVICE, step->id, step->name, live_version(live), body, NULL,
-                              &warnings, err);
+            r = engine_update(engine, ENGINE_SERVICE, step->id, step->name, live_version(live), body,
+                              headers[0] ? headers : NULL, &warnings, err);
         if (r >= 0)
             report_warnings(apply->session, step->name, warnings);
     }

@@ -135,6 +135,13 @@ int cli_set_ship(void *settings, const char *text, struct mst_error *err)
     return mst_parse_bool(text, &common->ship, err);
 }
 
+int cli_set_with_auth(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    return mst_parse_bool(text, &common->with_auth, err);
+}
+
 int cli_set_dry_run(void *settings, const char *text, struct mst_error *err)
 {
     struct cli_common *common = settings;

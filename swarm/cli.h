@@ -27,7 +27,7 @@ struct cli_common {
     size_t file_count;
     const char *given[CLI_VARIABLES_MAX + 1]; /* ended by NULL */
     size_t given_count;
-    bool is_strict, prune, dry_run, ship;
+    bool is_strict, prune, dry_run, ship, with_auth;
     const char *nodes_file;
     enum image_resolve resolve;
     uint64_t timeout_ns;
@@ -116,6 +116,12 @@ struct cli_common {
      .help = "put images that no registry has on the nodes that may run them"},                              \
         CLI_NODES_FILE_OPTION
 
+#define CLI_AUTH_OPTION                                                                                      \
+    {                                                                                                        \
+        .name = "with-registry-auth", .kind = MST_OPT_FLAG, .env = "MUSTER_WITH_REGISTRY_AUTH",              \
+        .set = cli_set_with_auth, .help = "let the nodes pull with what docker's configuration knows"        \
+    }
+
 #define CLI_DRY_RUN_OPTION(help_text)                                                                        \
     {                                                                                                        \
         .name = "dry-run", .kind = MST_OPT_FLAG, .set = cli_set_dry_run, .help = help_text                   \
@@ -139,6 +145,7 @@ int cli_set_timeout(void *settings, const char *text, struct mst_error *err);
 int cli_set_prune(void *settings, const char *text, struct mst_error *err);
 int cli_set_nodes_file(void *settings, const char *text, struct mst_error *err);
 int cli_set_ship(void *settings, const char *text, struct mst_error *err);
+int cli_set_with_auth(void *settings, const char *text, struct mst_error *err);
 int cli_set_dry_run(void *settings, const char *text, struct mst_error *err);
 int cli_set_resolve(void *settings, const char *text, struct mst_error *err);
 

@@ -10,8 +10,10 @@ int deploy_apply(struct session *session, const struct compose_project *project,
                  const struct deploy_options *options, struct plan *ret_plan, double *ret_since_s,
                  struct mst_error *err)
 {
-    const struct plan_options plan_options = {
-        .resolve = options->resolve, .prune = options->prune, .local = options->local};
+    const struct plan_options plan_options = {.resolve = options->resolve,
+                                              .prune = options->prune,
+                                              .local = options->local,
+                                              .with_auth = options->with_auth};
     int r;
 
     *ret_plan = (struct plan){0};
@@ -30,8 +32,10 @@ int deploy_apply(struct session *session, const struct compose_project *project,
 int deploy_show(struct session *session, const struct compose_project *project,
                 const struct deploy_options *options, enum output_format format, struct mst_error *err)
 {
-    const struct plan_options plan_options = {
-        .resolve = options->resolve, .prune = options->prune, .local = options->local};
+    const struct plan_options plan_options = {.resolve = options->resolve,
+                                              .prune = options->prune,
+                                              .local = options->local,
+                                              .with_auth = options->with_auth};
     mst_cleanup(plan_release) struct plan plan = {0};
     const int r = plan_make(session, project, &plan_options, &plan, err);
 

@@ -8,7 +8,7 @@
 struct deploy_options {
     enum image_resolve resolve;
     const struct compose_strings *local; /* as in plan_options */
-    bool prune, detach;
+    bool prune, detach, with_auth;
     uint64_t deadline_ns; /* of everything; mst_now_ns() */
     unsigned settle_ms;   /* how long the stack must stay settled */
 };

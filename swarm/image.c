@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image.h"
 
+#include "auth.h"
 #include "live.h"
 #include "muster/cleanup.h"
 #include "muster/json.h"
@@ -60,7 +61,9 @@ static int ask_registry(struct engine *engine, const char *tagged, struct image 
 {
     mst_cleanup(mst_buf_release) struct mst_buf path = MST_BUF_INIT(PATH_MAX_BYTES);
     mst_cleanup(engine_reply_release) struct engine_reply reply = {0};
-    struct engine_call call = {.method = "GET", .timeout_ms = REGISTRY_TIMEOUT_MS};
+    const char *const headers[] = {ret_image->auth, NULL};
+    struct engine_call call = {
+        .method = "GET", .timeout_ms = REGISTRY_TIMEOUT_MS, .headers = ret_image->auth ? headers : NULL};
     const char *digest;
     int r = image_path("/distribution", tagged, &path);
 
@@ -150,8 +153,8 @@ static bool is_local(const struct compose_strings *local, const char *image)
 }
 
 int images_resolve(struct engine *engine, const struct compose_project *project, const cJSON *live_services,
-                   enum image_resolve resolve, const struct compose_strings *local, struct report *report,
-                   struct images *ret_images, struct mst_error *err)
+                   enum image_resolve resolve, bool with_auth, const struct compose_strings *local,
+                   struct report *report, struct images *ret_images, struct mst_error *err)
 {
     struct images images = {.count = project->service_count};
     int r = 0;
@@ -162,6 +165,10 @@ int images_resolve(struct engine *engine, const struct compose_project *project,
     for (size_t i = 0; i < images.count && r >= 0; i++) {
         const struct compose_service *service = &project->services[i];
         size_t same = 0;
+        if (with_auth)
+            r = auth_header(service->image, &images.items[i].auth, err);
+        if (r < 0)
+            break;
         while (same < i && strcmp(project->services[same].image, service->image) != 0)
             same++;
         if (same < i && resolve == IMAGE_ALWAYS)
@@ -184,6 +191,7 @@ void images_release(struct images *images)
     for (size_t i = 0; i < images->count && images->items; i++) {
         free(images->items[i].image);
         cJSON_Delete(images->items[i].platforms);
+        auth_free(images->items[i].auth);
     }
     free(images->items);
     *images = (struct images){0};

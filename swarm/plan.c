@@ -260,7 +260,7 @@ static int gather(struct session *session, struct plan *plan, const struct plan_
         r = check_addresses(plan, err);
     if (r >= 0)
         r = images_resolve(session->engine, plan->project, plan->live.services, options->resolve,
-                           options->local, &session->report, &plan->images, err);
+                           options->with_auth, options->local, &session->report, &plan->images, err);
     return r;
 }
 

@@ -35,7 +35,7 @@ struct plan {
 
 struct plan_options {
     enum image_resolve resolve;
-    bool prune;
+    bool prune, with_auth;
     const struct compose_strings *local; /* images that no registry has, as the file names them; NULL: none */
 };
 

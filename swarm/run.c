@@ -49,6 +49,7 @@ static int deploy(struct run *run, struct mst_error *err)
     const struct deploy_options options = {
         .resolve = run->options->resolve,
         .local = run->options->local,
+        .with_auth = run->options->with_auth,
         .deadline_ns = mst_now_ns() + DEPLOY_TIMEOUT_NS,
     };
     double since_s;

@@ -9,7 +9,8 @@ struct run_options {
     const char *out, *name; /* parent of the run folder, and its name: runfolder_name() */
     bool leave;             /* do not remove the stack at the end */
     enum image_resolve resolve;
-    const struct compose_strings *local;                           /* as in plan_options */
+    const struct compose_strings *local; /* as in plan_options */
+    bool with_auth;
     uint64_t timeout_ns;                                           /* of the training */
     const char *const *given, *const *environment, *const *filled; /* variables, for run.json */
 };

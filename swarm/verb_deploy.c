@@ -26,6 +26,7 @@ static const struct mst_option table[] = {
      .help = "do not wait until the services run"},
     CLI_PRUNE_OPTION("afterwards remove what the stack has and the file does not"),
     CLI_RESOLVE_OPTION,
+    CLI_AUTH_OPTION,
     CLI_SHIP_OPTIONS,
     CLI_DRY_RUN_OPTION("print what would change, as plan does, and write nothing"),
     CLI_FORMAT_OPTION_OF("form of the list of --dry-run"),
@@ -77,6 +78,7 @@ int verb_deploy(int argc, char **argv)
         return cli_project_end(&work, r, &err);
     const struct deploy_options deploy = {
         .local = &ship.local,
+        .with_auth = settings.common.with_auth,
         .resolve = settings.common.resolve,
         .prune = settings.common.prune,
         .detach = settings.detach,

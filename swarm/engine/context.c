@@ -5,6 +5,7 @@
 #include "muster/buf.h"
 #include "muster/cleanup.h"
 #include "muster/digest.h"
+#include "muster/engine.h"
 #include "muster/file.h"
 #include "muster/json.h"
 
@@ -14,7 +15,7 @@
 #define CONFIG_MAX_BYTES ((size_t)1 << 20)
 #define NAME_MAX_BYTES   256
 
-char *context_docker_folder(void)
+char *engine_docker_folder(void)
 {
     const char *folder = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
 
@@ -54,7 +55,7 @@ static int parse_meta(const cJSON *meta, const char *name, const char *folder, c
 
 int context_load(const char *name, struct endpoint_source *ret_source, struct mst_error *err)
 {
-    mst_cleanup(mst_freep) char *folder = context_docker_folder();
+    mst_cleanup(mst_freep) char *folder = engine_docker_folder();
     mst_cleanup(mst_freep) char *path = NULL;
     mst_cleanup(mst_json_deletep) cJSON *meta = NULL;
     uint8_t digest[MST_SHA256_BYTES];
@@ -85,7 +86,7 @@ int context_load(const char *name, struct endpoint_source *ret_source, struct ms
 
 int context_current(char **ret_name, struct mst_error *err)
 {
-    mst_cleanup(mst_freep) char *folder = context_docker_folder();
+    mst_cleanup(mst_freep) char *folder = engine_docker_folder();
     mst_cleanup(mst_freep) char *path = folder ? mst_path_join(folder, "config.json") : NULL;
     mst_cleanup(mst_json_deletep) cJSON *config = NULL;
     const char *name = getenv("DOCKER_CONTEXT");

@@ -4,6 +4,7 @@
 #include "dial.h"
 #include "muster/buf.h"
 #include "muster/cleanup.h"
+#include "muster/engine.h"
 #include "muster/file.h"
 #include "muster/parse.h"
 
@@ -91,7 +92,7 @@ static int find_tls_files(struct engine_endpoint *endpoint, const struct endpoin
     const char *asked = getenv("DOCKER_CERT_PATH");
     mst_cleanup(mst_freep) char *folder = source->tls_folder          ? strdup(source->tls_folder)
                                           : asked && asked[0] != '\0' ? strdup(asked)
-                                                                      : context_docker_folder();
+                                                                      : engine_docker_folder();
     int r;
 
     if (!folder)

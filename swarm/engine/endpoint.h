@@ -35,9 +35,7 @@ int endpoint_init(struct engine_endpoint *endpoint, const char *host, const char
                   struct mst_error *err);
 void endpoint_release(struct engine_endpoint *endpoint);
 
-/* context.c: docker's folder, DOCKER_CONFIG or ~/.docker; the caller frees, NULL: there is none. */
-char *context_docker_folder(void);
-/* "default" gives an empty source. */
+/* context.c: "default" gives an empty source. */
 int context_load(const char *name, struct endpoint_source *ret_source, struct mst_error *err);
 /* The context that docker uses now by DOCKER_CONTEXT or its configuration; *ret_name is NULL for none. */
 int context_current(char **ret_name, struct mst_error *err);

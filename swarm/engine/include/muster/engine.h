@@ -64,6 +64,9 @@ const char *engine_host(const struct engine *engine);
 /* The negotiated minor version of API 1.x; asks the engine when nobody did so far. */
 int engine_api_minor(struct engine *engine, unsigned *ret_minor, struct mst_error *err);
 
+/* Docker's own folder, DOCKER_CONFIG or ~/.docker; the caller frees, NULL: there is none. */
+char *engine_docker_folder(void);
+
 /* ---- one request ---- */
 
 /* A body out of a file, from where it stands on. */
