@@ -152,10 +152,13 @@ static void pass_on(struct supervisor *supervisor, int number)
         return;
     supervisor->leaving = number;
     supervisor->command.asked = true;
-    if (supervisor->network > 0)
-        (void)kill(supervisor->network, number);
-    else
+    if (supervisor->network == 0) {
         supervisor_stop_all(supervisor);
+        return;
+    }
+    (void)kill(supervisor->network, number);
+    if (supervisor->network_kill_ns == 0)
+        supervisor->network_kill_ns = mst_now_ns() + SUPERVISOR_LEAVE_NS;
 }
 
 static void network_ended(struct supervisor *supervisor, int status)

@@ -14,7 +14,10 @@
 
 /* For the network part, once it has said how this ends, and from one SIGKILL to the next. */
 #define SUPERVISOR_FAREWELL_NS (60 * MST_NS_PER_S)
-#define SUPERVISOR_SPAWNS      64 /* programs of other workers at a time */
+/* For the network part to take its leave, once it is told to: longer than AGENT_LEAVE_NS and the four seconds
+ * that its last words and its thread may take. One that is frozen would never do so. */
+#define SUPERVISOR_LEAVE_NS (12 * MST_NS_PER_S)
+#define SUPERVISOR_SPAWNS   64 /* programs of other workers at a time */
 
 struct spawn {
     uint32_t id;

@@ -251,6 +251,27 @@ static void signals_reach_the_command_and_its_own_status_counts(void **state)
     }
 }
 
+static int hears_nothing(void *context, int wire)
+{
+    (void)context;
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)alarm(60); /* should nobody kill it */
+    say_facts(wire);
+    say(wire, EXEC_WIRE_START, 0);
+    (void)await(wire, EXEC_WIRE_EXITED, NULL);
+    wait_for_a_signal();
+    return 0;
+}
+
+static void a_network_part_that_does_not_leave_is_killed(void **state)
+{
+    (void)state;
+    struct run run = {.network = hears_nothing, .sent = SIGTERM};
+    supervise(&run, "echo ready; exec sleep 60");
+    assert_int_equal(run.status, 143);
+    assert_says(&run, "does not end: it is killed");
+}
+
 static void other_signals_are_passed_on_and_end_nothing_else(void **state)
 {
     (void)state;
@@ -574,6 +595,7 @@ int main(void)
                                         test_folder_teardown),
         cmocka_unit_test(the_command_gets_its_variables_and_nothing_else),
         cmocka_unit_test(signals_reach_the_command_and_its_own_status_counts),
+        cmocka_unit_test(a_network_part_that_does_not_leave_is_killed),
         cmocka_unit_test(other_signals_are_passed_on_and_end_nothing_else),
         cmocka_unit_test(a_signal_before_the_command_has_started_ends_the_wait),
         cmocka_unit_test(the_network_part_hears_that_an_end_was_asked_for),
