@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job is what an agent does once its membership is agreed. The agent drives every kind of job through the
  * same few calls, so that agreement, recovery and life cycle are written once: training is the first kind.
- * All calls come from one thread, the job's own, which may block for as long as it watches view->cancel_fd.
- */
+ * All calls come from one thread, the job's own, which may block for as long as it watches view->cancel_fd;
+ * but for prepare() and, while no view's thread runs, position(): these are the agent's thread's, and must
+ * not take long, since its heartbeats wait for them. */
 #ifndef AGENT_JOB_H
 #define AGENT_JOB_H
 
