@@ -6,7 +6,7 @@
 # What the programs are built with and link; cmake/MusterDependencies.cmake names the same libraries.
 # shellcheck disable=SC2034 # for those who source this
 BUILD_PACKAGES=(gcc cmake ninja-build pkg-config libc6-dev libcurl4-openssl-dev libcjson-dev libxml2-dev
-    libopenblas-dev libpcap-dev libyaml-dev libssl-dev libarchive-dev libc-ares-dev zlib1g-dev
+    libopenblas-dev libpcap-dev libyaml-dev libssl-dev libarchive-dev libc-ares-dev zlib1g-dev libpng-dev libjpeg-dev
     libmicrohttpd-dev libgnutls28-dev libcrypt-dev)
 # What the tests need beside that.
 # shellcheck disable=SC2034

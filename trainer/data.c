@@ -41,6 +41,8 @@ int trainer_data_open(const char *folder, const struct trainer_data_options *opt
     int r = description_read(folder, &description, err);
     if (r >= 0 && description.format == DESCRIPTION_IDX)
         r = data_idx_open(folder, options, &data, err);
+    else if (r >= 0 && description.format == DESCRIPTION_IMAGES)
+        r = data_images_open(folder, &description, options, &data, err);
     else if (r >= 0)
         r = data_csv_open(folder, &description, options, &data, err);
     if (r >= 0)

@@ -16,6 +16,10 @@ int data_csv_open(const char *folder, const struct description *description,
                   const struct trainer_data_options *options, struct trainer_data *ret_data,
                   struct mst_error *err);
 
+int data_images_open(const char *folder, const struct description *description,
+                     const struct trainer_data_options *options, struct trainer_data *ret_data,
+                     struct mst_error *err);
+
 /* Take the validation set out of data->train, where one is asked for. */
 int data_take_validation(struct trainer_data *data, const struct trainer_data_options *options,
                          struct mst_error *err);
