@@ -235,7 +235,7 @@ static void use_stub(const struct elsewhere *e, const char *complaint)
     char path[256], search[4096];
 
     (void)snprintf(path, sizeof path, "%s/ssh", e->other);
-    (void)symlink(SSH_STUB, path);
+    assert_int_equal(symlink(SSH_STUB, path), 0);
     (void)snprintf(search, sizeof search, "%s:%s", e->other, getenv("PATH"));
     if (strncmp(getenv("PATH"), e->other, strlen(e->other)) != 0)
         (void)setenv("PATH", search, 1);
