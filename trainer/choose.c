@@ -287,7 +287,7 @@ int trainer_compare_kernels(struct trainer_exchange *exchange, struct mst_error 
         if (strncmp(name, trainer_kernel_name(), sizeof measuring.figures[rank].kernel - 1) != 0)
             r = mst_error_set(
                 err, -EXDEV,
-                "the worker of rank %" PRIu32 " computes with OpenBLAS's kernel '%.31s', this one "
+                "the worker of rank %" PRIu32 " computes with kernel '%.31s', this one "
                 "with '%s', and their results differ in the last bits: set OPENBLAS_CORETYPE to "
                 "one that all have (Haswell, say)",
                 rank, name, trainer_kernel_name());

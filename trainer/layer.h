@@ -43,8 +43,8 @@ struct trainer_pass {
     bool accumulate; /* add to the gradients instead of setting them: a worker's second shard in a step */
     float *scratch;  /* as many floats as the layer's scratch_floats() asked for */
     float *kept;     /* the layer's kept_floats(): what forward writes there, backward finds */
-    /* Called when gradients [offset, offset + count) of the arena will not change any more in this step, from
-     * whatever places. NULL: nobody is interested. */
+    /* Called when gradients [offset, offset + count) of the arena will not change any more in this step, in
+     * whatever order. NULL: nobody is interested. */
     void (*gradient_ready)(void *context, size_t offset, size_t count);
     /* The `index`-th range of the arena in which gradients are wanted first: the next that other workers wait
      * for. false: no more of them; then from the end. NULL: from the end. */

@@ -3,6 +3,7 @@
  * one, is throttled for most of each period. */
 #include "threads.h"
 
+#include "blas.h"
 #include "muster/buf.h"
 #include "muster/cleanup.h"
 #include "muster/file.h"
@@ -168,5 +169,5 @@ uint32_t trainer_threads_available(void)
 
 const char *trainer_kernel_name(void)
 {
-    return openblas_get_corename();
+    return blas_is_own() ? "fma" : openblas_get_corename();
 }

@@ -293,7 +293,9 @@ struct trainer_config {
 /* CPUs that this process may use: the smaller of its affinity and its cgroup's quota (v1 cfs, v2 cpu.max, on
  * every level up to the root), rounded up, at least 1. */
 uint32_t trainer_threads_available(void);
-/* What OpenBLAS chose for this CPU, "SkylakeX": equal names give equal bits for equal work. Borrowed. */
+/* What multiplies matrices here: "fma" (our own, on one thread of a CPU with AVX2 and FMA, unless
+ * OPENBLAS_CORETYPE is set), or what OpenBLAS chose for this CPU, "SkylakeX". Equal names give equal bits for
+ * equal work, on whatever CPUs. Borrowed. */
 const char *trainer_kernel_name(void);
 
 /* SHA-256 over what must be equal in all workers of a job: protocol version, model, data, batch, shards, lr,
