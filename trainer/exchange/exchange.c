@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,6 +17,10 @@
 /* While data flows, packets are fractions of a millisecond apart even at 100 Mbit/s. A longer pause is not
  * the wire's. */
 #define PAUSE_NS (2 * MST_NS_PER_MS)
+
+/* The next segment is rarely further away than it takes to fall asleep and to be woken. So long a worker
+ * looks again before it sleeps, and lets whoever has something to do on its CPU go first each time. */
+#define LOOK_NS (50 * UINT64_C(1000))
 
 int exchange_init(struct trainer_exchange *exchange, const struct trainer_exchange_ops *ops, uint32_t rank,
                   uint32_t world, const struct exchange_settings *settings, size_t link_count,
@@ -235,8 +240,13 @@ static int wait_for_links(struct trainer_exchange *exchange, bool wait, struct m
         exchange->fds[i + 1] = (struct pollfd){.fd = events ? exchange->links[i].fd : -1, .events = events};
     }
     const uint64_t start_ns = mst_now_ns();
-    const int n =
-        poll(exchange->fds, exchange->link_count + 1, wait ? mst_ms_until(deadline_ns, INT32_MAX) : 0);
+    int n = poll(exchange->fds, exchange->link_count + 1, 0);
+    while (wait && n == 0 && mst_now_ns() - start_ns < LOOK_NS) {
+        (void)sched_yield();
+        n = poll(exchange->fds, exchange->link_count + 1, 0);
+    }
+    if (wait && n == 0)
+        n = poll(exchange->fds, exchange->link_count + 1, mst_ms_until(deadline_ns, INT32_MAX));
     const uint64_t end_ns = mst_now_ns();
     if (wait && end_ns - start_ns >= PAUSE_NS)
         exchange->paused_ns += end_ns - start_ns;
