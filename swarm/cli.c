@@ -81,6 +81,16 @@ int cli_set_file(void *settings, const char *text, struct mst_error *err)
     return 0;
 }
 
+int cli_set_env_file(void *settings, const char *text, struct mst_error *err)
+{
+    struct cli_common *common = settings;
+
+    if (common->env_file_count >= CLI_FILES_MAX)
+        return mst_error_set(err, -EINVAL, "at most %d files", CLI_FILES_MAX);
+    common->env_files[common->env_file_count++] = text;
+    return 0;
+}
+
 int cli_set_variable(void *settings, const char *text, struct mst_error *err)
 {
     struct cli_common *common = settings;

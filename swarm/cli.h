@@ -25,6 +25,8 @@ struct cli_common {
     /* of verbs that read stack files */
     const char *files[CLI_FILES_MAX];
     size_t file_count;
+    const char *env_files[CLI_FILES_MAX];
+    size_t env_file_count;
     const char *given[CLI_VARIABLES_MAX + 1]; /* ended by NULL */
     size_t given_count;
     bool is_strict, prune, dry_run, ship, with_auth;
@@ -85,6 +87,11 @@ struct cli_common {
          .argument = "NAME=VALUE",                                                                           \
          .set = cli_set_variable,                                                                            \
          .help = "a variable for the stack file, over the environment's"},                                   \
+        {.name = "env-file",                                                                                 \
+         .kind = MST_OPT_REPEAT,                                                                             \
+         .argument = "FILE",                                                                                 \
+         .set = cli_set_env_file,                                                                            \
+         .help = "variables behind the environment's (default: .env beside the first stack file)"},          \
     {                                                                                                        \
         .name = "strict", .kind = MST_OPT_FLAG, .env = "MUSTER_STRICT", .set = cli_set_strict,               \
         .help = "what a stack ignores in the file is an error"                                               \
@@ -139,6 +146,7 @@ int cli_set_verbose(void *settings, const char *text, struct mst_error *err);
 int cli_set_log_format(void *settings, const char *text, struct mst_error *err);
 int cli_set_format(void *settings, const char *text, struct mst_error *err);
 int cli_set_file(void *settings, const char *text, struct mst_error *err);
+int cli_set_env_file(void *settings, const char *text, struct mst_error *err);
 int cli_set_variable(void *settings, const char *text, struct mst_error *err);
 int cli_set_strict(void *settings, const char *text, struct mst_error *err);
 int cli_set_timeout(void *settings, const char *text, struct mst_error *err);

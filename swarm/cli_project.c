@@ -77,6 +77,8 @@ static int load(const struct cli_common *common, struct session *session, const 
         .given = common->given,
         .given_used = is_used,
         .environment = (const char *const *)environ,
+        .env_files = common->env_files,
+        .env_file_count = common->env_file_count,
         .strict = common->is_strict,
     };
     int r = stack ? compose_stack_name_check(stack, err) : 0;
@@ -92,6 +94,8 @@ static int load(const struct cli_common *common, struct session *session, const 
     r = compose_project_load(&options, &work->project, err);
     if (r < 0)
         return r;
+    for (size_t i = 0; i < work->project->env_files.count; i++)
+        (void)fprintf(stderr, "muster: variables from '%s'\n", work->project->env_files.items[i]);
     for (size_t i = 0; i < work->project->warnings.count; i++)
         print_warning(work->project->warnings.items[i]);
     warn_unused((const char *const *)common->given, is_used);
