@@ -49,6 +49,7 @@ enum value_kind {
     VALUE_DURATION,
     VALUE_SUBNET,
     VALUE_EXCHANGE,
+    VALUE_WIRE,
     VALUE_LOG_FORMAT,
 };
 
@@ -57,41 +58,34 @@ static const struct {
     const char *name;
     enum value_kind kind;
 } known[] = {
-    {"MUSTER_WORKERS", VALUE_WORKERS},
-    {"MUSTER_EPOCHS", VALUE_COUNT},
-    {"MUSTER_STEPS", VALUE_COUNT},
-    {"MUSTER_BATCH", VALUE_COUNT},
-    {"MUSTER_PORT", VALUE_COUNT},
-    {"MUSTER_CHECKPOINT_STEPS", VALUE_WHOLE},
-    {"MUSTER_THREADS", VALUE_WHOLE},
-    {"MUSTER_SEED", VALUE_WHOLE},
-    {"MUSTER_LR", VALUE_NUMBER},
-    {"MUSTER_MOMENTUM", VALUE_NUMBER},
-    {"MUSTER_WAIT", VALUE_DURATION},
-    {"MUSTER_INTERVAL", VALUE_DURATION},
-    {"MUSTER_SUBNET", VALUE_SUBNET},
-    {"MUSTER_EXCHANGE", VALUE_EXCHANGE},
-    {"MUSTER_LOG_FORMAT", VALUE_LOG_FORMAT},
-    {"MUSTER_COLLECT", VALUE_BOOL},
-    {"MUSTER_STEP_LOG", VALUE_BOOL},
-    {"MUSTER_VERBOSE", VALUE_BOOL},
-    {"MUSTER_INSECURE", VALUE_BOOL},
-    {"MUSTER_STANDALONE", VALUE_BOOL},
-    {"MUSTER_ALLOW_MINORITY", VALUE_BOOL},
+    {"MUSTER_WORKERS", VALUE_WORKERS}, {"MUSTER_EPOCHS", VALUE_COUNT},
+    {"MUSTER_STEPS", VALUE_COUNT},     {"MUSTER_BATCH", VALUE_COUNT},
+    {"MUSTER_PORT", VALUE_COUNT},      {"MUSTER_CHECKPOINT_STEPS", VALUE_WHOLE},
+    {"MUSTER_THREADS", VALUE_WHOLE},   {"MUSTER_SEED", VALUE_WHOLE},
+    {"MUSTER_LR", VALUE_NUMBER},       {"MUSTER_MOMENTUM", VALUE_NUMBER},
+    {"MUSTER_WAIT", VALUE_DURATION},   {"MUSTER_INTERVAL", VALUE_DURATION},
+    {"MUSTER_SUBNET", VALUE_SUBNET},   {"MUSTER_EXCHANGE", VALUE_EXCHANGE},
+    {"MUSTER_WIRE", VALUE_WIRE},       {"MUSTER_LOG_FORMAT", VALUE_LOG_FORMAT},
+    {"MUSTER_COLLECT", VALUE_BOOL},    {"MUSTER_STEP_LOG", VALUE_BOOL},
+    {"MUSTER_VERBOSE", VALUE_BOOL},    {"MUSTER_INSECURE", VALUE_BOOL},
+    {"MUSTER_STANDALONE", VALUE_BOOL}, {"MUSTER_ALLOW_MINORITY", VALUE_BOOL},
 };
 
-static int check_word(const char *value, const char *const *words, size_t count, struct mst_error *err)
+/* `all` names the words in a message. */
+static int check_word(const char *value, const char *const *words, size_t count, const char *all,
+                      struct mst_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         if (strcmp(value, words[i]) == 0)
             return 0;
     }
-    return mst_error_set(err, -EINVAL, "'%.64s' is neither %s nor %s", value, words[0], words[1]);
+    return mst_error_set(err, -EINVAL, "'%.64s' is none of %s", value, all);
 }
 
 static int check_kind(enum value_kind kind, const char *value, struct mst_error *err)
 {
-    static const char *const exchanges[] = {"ring", "direct"}, *const formats[] = {"text", "json"};
+    static const char *const exchanges[] = {"auto", "direct", "ring", "factors", "sharded"};
+    static const char *const wires[] = {"f32", "bf16"}, *const formats[] = {"text", "json"};
     struct mst_cidr cidr;
     uint32_t min, max;
     uint64_t whole;
@@ -114,9 +108,12 @@ static int check_kind(enum value_kind kind, const char *value, struct mst_error 
     case VALUE_SUBNET:
         return mst_parse_cidr(value, &cidr, err);
     case VALUE_EXCHANGE:
-        return check_word(value, exchanges, MST_ARRAY_COUNT(exchanges), err);
+        return check_word(value, exchanges, MST_ARRAY_COUNT(exchanges),
+                          "auto, direct, ring, factors and sharded", err);
+    case VALUE_WIRE:
+        return check_word(value, wires, MST_ARRAY_COUNT(wires), "f32 and bf16", err);
     case VALUE_LOG_FORMAT:
-        return check_word(value, formats, MST_ARRAY_COUNT(formats), err);
+        return check_word(value, formats, MST_ARRAY_COUNT(formats), "text and json", err);
     }
     return 0;
 }
