@@ -19,6 +19,7 @@ source "$here/lib.sh"
 
 readonly IMAGE_LIMIT_BYTES=110000000
 readonly IMAGE_UID=65532
+readonly CHARTS=/usr/share/javascript/chart.js/chart.min.js
 readonly PROGRAMS=(swarm/muster node-agent/muster-agent monitoring/muster-monitor)
 
 usage() {
@@ -116,6 +117,7 @@ list_inputs() {
         printf "$build/%s\n" "${PROGRAMS[@]}"
         cut -d' ' -f2 <<<"$libraries"
         find "$root/data" "$root/trainer/models" "$root/trainer/recipes" -type f | sort
+        [[ ! -r $CHARTS ]] || echo "$CHARTS"
     } | tr '\n' '\0' | xargs -0 sha256sum
 }
 
@@ -179,6 +181,12 @@ stage_data() {
     cp -R "$root/data" "$share/data"
     find "$root/trainer/models" -name '*.json' -exec cp -t "$share/models" {} +
     find "$root/trainer/recipes" -name '*.json' -exec cp -t "$share/recipes" {} +
+    # What draws the monitor's page, where the monitor looks for it. Without it the page has tables only.
+    if [[ -r $CHARTS ]]; then
+        install -D -m 644 "$CHARTS" "$1$CHARTS"
+    else
+        say "no $CHARTS (Debian: libjs-chart.js): the monitor's page will have no charts"
+    fi
 }
 
 stage_programs() {

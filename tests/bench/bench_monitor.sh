@@ -4,10 +4,20 @@
 # What watching costs: control groups with a sleeping process each (no engine is needed), sampled once a second into a
 # recording, then scraped. Prints CPU, memory and how long a page takes. Needs root, for making control groups.
 #
-#     bench_monitor.sh MUSTER_MONITOR [CONTAINERS [SECONDS]]
+#     bench_monitor.sh MUSTER_MONITOR [--containers N] [--seconds N] [--json FILE]
 set -euo pipefail
 
-monitor=$1 containers=${2:-100} seconds=${3:-30}
+monitor=${1:?path of muster-monitor} containers=100 seconds=30 json=/dev/null
+shift
+while (($#)); do
+    case $1 in
+    --containers) containers=$2 && shift ;;
+    --seconds) seconds=$2 && shift ;;
+    --json) json=$2 && shift ;;
+    *) echo "bench_monitor.sh: unknown option '$1'" >&2 && exit 2 ;;
+    esac
+    shift
+done
 root=/sys/fs/cgroup group=muster-bench-$$ port=0
 controllers=(cpu cpuacct memory blkio pids)
 [[ -d $root/memory ]] || controllers=('')
@@ -65,7 +75,7 @@ done | sort -n >"$folder/times"
 
 awk -v b="$before" -v a="$after" -v s="$start" -v e="$end" -v hz="$(getconf CLK_TCK)" -v n="$containers" \
     -v anonymous="$anonymous" -v fds="$descriptors" -v bytes="$bytes" -v samples="$samples" \
-    -v page="$(stat -c %s "$folder/page")" -v median="$(sed -n 25p "$folder/times")" '
+    -v page="$(stat -c %s "$folder/page")" -v median="$(sed -n 25p "$folder/times")" -v json="$json" '
     BEGIN {
         t = e - s
         printf "%d containers, once a second for %.0f s: %.2f %% of a core, %.1f MB of anonymous memory, %d descriptors\n",
@@ -73,4 +83,6 @@ awk -v b="$before" -v a="$after" -v s="$start" -v e="$end" -v hz="$(getconf CLK_
         printf "recording: %.0f bytes a container and sample\n", bytes / n / (t + 3)
         printf "a scrape: %.1f ms to the first byte (median of 50, gzip), %d series, %.0f kB before gzip\n",
             1000 * median, samples, page / 1000
+        printf "{\"containers\":%d,\"core_percent\":%.2f,\"anonymous_mb\":%.1f,\"scrape_ms\":%.1f}\n",
+            n, 100 * (a - b) / hz / t, anonymous / 1024, 1000 * median >json
     }'
