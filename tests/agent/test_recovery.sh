@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_recovery.sh KILL|STOP|TERM EXCHANGE I: worker I of three gets the signal while they train. The other two go on;
-# the lost one is started again (or wakes up) and comes back; all three end with the same model, which with the exchanges
-# direct and factors is to the bit that of an undisturbed run.
+# test_recovery.sh KILL|STOP|TERM EXCHANGE I [WIRE [long]]: worker I of three gets the signal while they train. The other
+# two go on; the lost one is started again (or wakes up) and comes back; all three end with the same model, which with the
+# exchanges direct and factors is to the bit that of an undisturbed run. `long`: only with MUSTER_TEST_LONG.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -10,6 +10,10 @@ signal=${1:?a signal}
 exchange=${2:?what --exchange takes}
 victim=${3:?1 to 3}
 export MUSTER_WIRE=${4:-f32}
+if [ "${5:-}" = long ] && [ -z "${MUSTER_TEST_LONG:-}" ]; then
+    echo "skipped: scripts/test.sh --long runs it"
+    exit 77
+fi
 namespaces 4
 make_key
 train_options 3

@@ -15,7 +15,8 @@ at_end end_processes
 stack_use again
 for node in $MUSTER_LAB_NODES; do tiny_image "$(node_socket "$node")" muster-test/tiny:1; done
 cd "$test_folder"
-rounds=20
+rounds=5
+[[ -z ${MUSTER_TEST_LONG:-} ]] || rounds=20
 deploy=("$muster" deploy --resolve-image never --timeout 60s)
 
 echo layers >model
