@@ -116,8 +116,6 @@ const char *discovery_reason_text(enum discovery_reason reason)
         {DISCOVERY_REASON_ROLE, "this role or purpose is not served there"},
         {DISCOVERY_REASON_JOB, "its job is another one"},
         {DISCOVERY_REASON_BUSY, "it is busy"},
-        {DISCOVERY_REASON_CLOSING, "it is about to leave"},
-        {DISCOVERY_REASON_FENCED, "a newer process of this slot is known"},
         {DISCOVERY_REASON_FOREIGN, "it is no muster agent"},
         {DISCOVERY_REASON_CLOSED, "it closed the connection"},
         {DISCOVERY_REASON_TAMPERED, "a message was altered or repeated on its way"},

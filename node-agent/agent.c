@@ -115,6 +115,8 @@ static bool is_paused(const struct agent *agent)
 /* As hellos say it. */
 static enum discovery_state hello_state(const struct agent *agent)
 {
+    if (agent->leave_deadline_ns != 0)
+        return DISCOVERY_STATE_LEAVING;
     switch (agent->state) {
     case AGENT_FORMING:
         return DISCOVERY_STATE_FORMING;

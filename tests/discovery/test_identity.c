@@ -129,7 +129,7 @@ static void every_reason_has_its_own_words(void **state)
                                                     DISCOVERY_REASON_SELF,     DISCOVERY_REASON_FULL,
                                                     DISCOVERY_REASON_FORMAT,   DISCOVERY_REASON_ROLE,
                                                     DISCOVERY_REASON_JOB,      DISCOVERY_REASON_BUSY,
-                                                    DISCOVERY_REASON_CLOSING,  DISCOVERY_REASON_FENCED,
+
                                                     DISCOVERY_REASON_FOREIGN,  DISCOVERY_REASON_CLOSED,
                                                     DISCOVERY_REASON_TAMPERED, 31};
     for (size_t i = 0; i < MST_ARRAY_COUNT(reasons); i++)

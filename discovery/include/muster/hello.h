@@ -74,11 +74,9 @@ enum discovery_reason {
     DISCOVERY_REASON_FULL = 6,     /* too many unauthenticated connections at the moment: try again */
     DISCOVERY_REASON_FORMAT = 7,   /* a message whose fields make no sense */
 
-    DISCOVERY_REASON_ROLE = 32,    /* this role or purpose is not served here */
-    DISCOVERY_REASON_JOB = 33,     /* another job key */
-    DISCOVERY_REASON_BUSY = 34,    /* not now: try again */
-    DISCOVERY_REASON_CLOSING = 35, /* about to leave */
-    DISCOVERY_REASON_FENCED = 36,  /* a newer incarnation of this slot is known */
+    DISCOVERY_REASON_ROLE = 32, /* this role or purpose is not served here */
+    DISCOVERY_REASON_JOB = 33,  /* another job key */
+    DISCOVERY_REASON_BUSY = 34, /* not now: try again */
 
     DISCOVERY_REASON_FOREIGN = 64, /* what answers does not speak this protocol */
     DISCOVERY_REASON_CLOSED = 65,  /* closed in the middle */
