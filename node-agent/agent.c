@@ -504,6 +504,18 @@ static int open_inputs(struct agent *agent, struct mst_error *err)
     return r;
 }
 
+/* A worker answers on its port or not at all; trainings without a network may be many on one machine. */
+static int open_health(struct agent *agent, struct mst_error *err)
+{
+    const struct agent_config *config = agent->config;
+    const int r = health_new(agent->loop, config->port, describe, agent, &agent->health, err);
+    if (r != -EADDRINUSE || !config->standalone)
+        return r;
+    mst_log_warn("agent", "another agent of this machine answers the health checks of port %u, this one none",
+                 (unsigned)config->port);
+    return 0;
+}
+
 static int open_rest(struct agent *agent, struct mst_error *err)
 {
     int r = agent->config->out ? check_folder("results", agent->config->out, err) : 0;
@@ -514,7 +526,7 @@ static int open_rest(struct agent *agent, struct mst_error *err)
     if (r == 0)
         r = loop_add(agent->loop, agent->signal_fd, EPOLLIN, signalled, agent, err);
     if (r == 0)
-        r = health_new(agent->loop, agent->config->port, describe, agent, &agent->health, err);
+        r = open_health(agent, err);
     if (r == 0 && !agent->config->standalone)
         r = open_network(agent, err);
     return r;

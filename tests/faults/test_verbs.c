@@ -246,7 +246,7 @@ static void bash_completes_verbs_options_stacks_and_services(void **state)
     assert_offers(fake, "", "*deploy run wait");
     assert_offers(fake, "help in", "inspect");
     assert_offers(fake, "deploy --dr", "--dry-run");
-    assert_offers(fake, "deploy -", "*--compose-file --set --strict");
+    assert_offers(fake, "deploy -", "*--compose-file --set --env-file --strict");
     assert_offers(fake, "ps --format ", "table json");
     assert_offers(fake, "deploy --resolve-image n", "never");
     assert_offers(fake, "ps ", "st");
