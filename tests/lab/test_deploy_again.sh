@@ -3,6 +3,7 @@
 #
 # Removals and deployments back to back: whatever the removal left, the next deployment comes up.
 set -euo pipefail
+if [[ -z ${MUSTER_TEST_LONG:-} ]]; then echo "skipped: scripts/test.sh --long runs it" && exit 77; fi
 # shellcheck source=tests/lab/stack.sh
 source "$(dirname "$0")/stack.sh"
 
@@ -15,8 +16,7 @@ at_end end_processes
 stack_use again
 for node in $MUSTER_LAB_NODES; do tiny_image "$(node_socket "$node")" muster-test/tiny:1; done
 cd "$test_folder"
-rounds=5
-[[ -z ${MUSTER_TEST_LONG:-} ]] || rounds=20
+rounds=20
 deploy=("$muster" deploy --resolve-image never --timeout 60s)
 
 echo layers >model

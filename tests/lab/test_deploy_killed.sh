@@ -15,7 +15,7 @@ at_end end_processes
 stack_use killed
 for node in $MUSTER_LAB_NODES; do tiny_image "$(node_socket "$node")" muster-test/tiny:1; done
 cd "$test_folder"
-kills=5
+kills=3
 [[ -z ${MUSTER_TEST_LONG:-} ]] || kills=60
 deploy=("$muster" deploy --resolve-image never --timeout 60s)
 
