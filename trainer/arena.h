@@ -11,6 +11,10 @@
 /* Zeroed, on a cache line's start; large blocks ask the kernel for huge pages, which saves the products of
  * large matrices some waiting on page tables. NULL without memory. free() releases it. */
 float *trainer_floats_new(size_t count);
+/* The same with whatever was there before: memory that is never written is never taken. No huge pages are
+ * asked for until trainer_floats_gather(), which is best called when those that will be used have been. */
+float *trainer_floats_blank(size_t count);
+void trainer_floats_gather(float *floats, size_t count);
 
 /* Buffers start on cache lines: counts are rounded up to 16 floats. */
 static inline size_t trainer_floats_round(size_t count)

@@ -93,7 +93,8 @@ int trainer_network_init(struct trainer_network *network, const struct trainer_m
 
     network->outputs = calloc(model->layer_count, sizeof *network->outputs);
     network->kept = calloc(model->layer_count, sizeof *network->kept);
-    network->arena = trainer_floats_new(total);
+    network->arena = trainer_floats_blank(total);
+    network->arena_floats = total;
     if (!network->outputs || !network->kept || !network->arena) {
         trainer_network_release(network);
         return mst_error_set(err, -ENOMEM, "no memory for %zu floats: model '%s' with batches of %zu", total,
@@ -193,4 +194,7 @@ void trainer_network_backward(struct trainer_network *network, const float *para
                               const struct trainer_pass *pass, float *grads)
 {
     trainer_network_backward_layers(network, params, pass, 0, network->model->layer_count, grads);
+    if (!network->used)
+        trainer_floats_gather(network->arena, network->arena_floats);
+    network->used = true;
 }

@@ -11,7 +11,9 @@
 struct trainer_network {
     const struct trainer_model *model; /* borrowed */
     size_t max_batch;
-    float *arena;        /* owned; the others point into it */
+    float *arena; /* owned; the others point into it */
+    size_t arena_floats;
+    bool used;           /* by a whole batch */
     float *input;        /* max_batch x elements of the input: the caller fills it */
     float **outputs;     /* by layer; the array is owned */
     float *gradients[2]; /* of outputs: the last layer's is [0], see trainer_network_gradient() */
