@@ -168,8 +168,7 @@ static inline bool teams_same_state(const struct trainer *a, const struct traine
     return a->step == b->step && a->count == b->count &&
            memcmp(a->parameters[a->current], b->parameters[b->current], bytes) == 0 &&
            a->state_count == b->state_count &&
-           (a->state_count < 1 ||
-            memcmp(a->states[a->current][0], b->states[b->current][0], bytes) == 0) &&
+           (a->state_count < 1 || memcmp(a->states[a->current][0], b->states[b->current][0], bytes) == 0) &&
            (a->state_count < 2 || memcmp(a->states[a->current][1], b->states[b->current][1], bytes) == 0);
 }
 
