@@ -81,9 +81,13 @@ cmd_up() {
 
     local start
     start=$(now_ms)
+    callers_group=$(cgroup_own)
     trap 'up_failed $?' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
+    # Whatever is started from here on is born in the lab's group, so that none of it can slip past what ends the group.
+    cgroup_create
+    cgroup_enter up
     lab_create "$nodes" "$managers"
     trap - EXIT INT TERM
     local ms=$(($(now_ms) - start))
@@ -95,11 +99,12 @@ number_within() { [[ $1 =~ ^[1-9][0-9]{0,5}$ ]] && (($1 >= $2 && $1 <= $3)); }
 
 # The logs vanish with the lab, so what they say comes first.
 up_failed() {
-    local status=$1 log job
+    local status=$1 log
     trap - EXIT
     trap '' INT TERM
     # What is still starting would make things again that are about to be removed.
-    for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
+    echo "$BASHPID" >"$callers_group/cgroup.procs"
+    processes_kill
     wait || true
     for log in "$LAB_DIR"/nodes/*/dockerd.log "$LAB_DIR"/registry/log; do
         [[ -s $log ]] || continue

@@ -215,6 +215,17 @@ cgroup_enter() {
     echo "$BASHPID" >"$folder/cgroup.procs"
 }
 
+# The folder of the group that this shell is in; the hierarchy's root where that is out of sight, as in a container.
+cgroup_own() {
+    local hierarchy path
+    hierarchy=$(cgroup_hierarchy)
+    path=$(awk -F: -v wanted="${hierarchy##*/}" '
+        $2 == "" { unified = $3 }
+        ("," $2 ",") ~ ("," wanted ",") { own = $3 }
+        END { print own ? own : unified }' /proc/self/cgroup)
+    if [[ -d $hierarchy$path ]]; then echo "$hierarchy$path"; else echo "$hierarchy"; fi
+}
+
 # All groups of the lab in all hierarchies, parents before children.
 cgroup_folders() {
     local mount

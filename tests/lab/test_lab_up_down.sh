@@ -53,6 +53,8 @@ expect_no_trace() {
     fi
 }
 
+slow_ended() { ! grep -qsF -e "$test_folder/slow/awk" /proc/[0-9]*/cmdline; }
+
 before=$(machine) folders_before=$(machine_folders) shared=''
 if other_lab; then shared=1; fi
 
@@ -208,6 +210,24 @@ for place in nodes/node1/net nodes/node2/uts nodes/node1/docker.sock; do
     code=0
     wait "$script" || code=$?
     expect_equal "$code" 143 "exit code"
+    expect_no_trace
+done
+
+step "the same while a daemon is between its fork and its control group"
+# Only daemons are without the lock's descriptor: they are held there until all others are done.
+mkdir "$test_folder/slow"
+printf '#!/bin/sh\n[ -e /proc/self/fd/9 ] || sleep 3\nexec %q "$@"\n' "$(type -P awk)" >"$test_folder/slow/awk"
+chmod +x "$test_folder/slow/awk"
+for place in registry/log nodes/node1/dockerd.log; do
+    PATH=$test_folder/slow:$PATH "$lab" up -n 2 >/dev/null 2>&1 &
+    script=$!
+    wait_until 20 "$place" reached
+    kill -TERM "$script"
+    code=0
+    wait "$script" || code=$?
+    expect_equal "$code" 143 "exit code"
+    expect_no_trace
+    wait_until 10 "the slow ones to end" slow_ended
     expect_no_trace
 done
 
