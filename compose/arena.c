@@ -40,6 +40,11 @@ void compose_arena_free(struct compose_arena *arena)
     free(arena);
 }
 
+size_t compose_arena_bytes(const struct compose_arena *arena)
+{
+    return arena->total_bytes;
+}
+
 void *compose_arena_alloc(struct compose_arena *arena, size_t bytes)
 {
     if (bytes > ARENA_MAX_BYTES - arena->total_bytes)

@@ -12,6 +12,9 @@ struct compose_arena;
 struct compose_arena *compose_arena_new(void);        /* NULL without memory */
 void compose_arena_free(struct compose_arena *arena); /* overwrites: secrets lie here too; NULL is fine */
 
+size_t
+compose_arena_bytes(const struct compose_arena *arena); /* given out so far: how much work a file made */
+
 /* All return NULL without memory, or past the arena's limit; memory is zeroed. */
 void *compose_arena_alloc(struct compose_arena *arena, size_t bytes);
 char *compose_arena_text(struct compose_arena *arena, const char *text);

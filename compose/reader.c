@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reader.h"
 
+#include "anchors.h"
 #include "muster/cleanup.h"
 #include "show.h"
 
-#include <search.h>
 #include <string.h>
 #include <yaml.h>
-
-struct anchor {
-    const char *name;
-    struct node *node;
-    bool is_whole; /* false while the node it names is still being read */
-};
 
 struct reader {
     struct compose_arena *arena;
     const char *file;
     yaml_parser_t parser;
-    /* The newest of each name, by name: a tree of tsearch(3), which is balanced. A file may hold 100,000 of
-     * them, chosen so that a hash table's would meet in one place. */
-    void *anchors;
+    struct anchors anchors;
     struct mst_error *err;
 };
 
@@ -69,46 +61,26 @@ static struct node *node_new(struct reader *reader, enum node_kind kind, const y
     return node;
 }
 
-static int compare_anchors(const void *a, const void *b)
-{
-    return strcmp(((const struct anchor *)a)->name, ((const struct anchor *)b)->name);
-}
-
 static int anchor_add(struct reader *reader, const yaml_char_t *name, struct node *node,
                       struct anchor **ret_anchor)
 {
     *ret_anchor = NULL;
     if (!name)
         return 0;
-    struct anchor *anchor = compose_arena_alloc(reader->arena, sizeof *anchor);
-    if (anchor)
-        anchor->name = compose_arena_text(reader->arena, (const char *)name);
-    if (!anchor || !anchor->name)
-        return fail_memory(reader);
-    anchor->node = node;
-    struct anchor **place = tsearch(anchor, &reader->anchors, compare_anchors);
-    if (!place)
-        return fail_memory(reader);
-    *place = anchor; /* a name may be given again */
-    *ret_anchor = anchor;
-    return 0;
-}
-
-static void keep(void *anchor)
-{
-    (void)anchor; /* it lies in the arena */
+    *ret_anchor = anchors_add(&reader->anchors, (const char *)name, node);
+    return *ret_anchor ? 0 : fail_memory(reader);
 }
 
 static int read_alias(struct reader *reader, const yaml_event_t *event, struct node **ret_node)
 {
-    const struct anchor wanted = {.name = (const char *)event->data.alias.anchor};
+    const char *name = (const char *)event->data.alias.anchor;
     struct compose_place place = place_of(reader, &event->start_mark);
-    struct anchor *const *found = tfind(&wanted, &reader->anchors, compare_anchors);
+    const struct anchor *found = anchors_find(&reader->anchors, name);
     if (!found)
-        return FAIL(reader, place, "alias '*%s': no anchor '&%s' stands before it", wanted.name, wanted.name);
-    if (!(*found)->is_whole)
-        return FAIL(reader, place, "alias '*%s' stands inside of what it names", wanted.name);
-    *ret_node = (*found)->node;
+        return FAIL(reader, place, "alias '*%s': no anchor '&%s' stands before it", name, name);
+    if (!found->is_whole)
+        return FAIL(reader, place, "alias '*%s' stands inside of what it names", name);
+    *ret_node = found->node;
     return 0;
 }
 
@@ -420,7 +392,7 @@ static int read_stream(struct reader *reader, struct node **ret_root, bool *ret_
 int reader_parse(struct compose_arena *arena, const char *text, size_t text_bytes, const char *file,
                  struct node **ret_root, bool *ret_more, struct mst_error *err)
 {
-    struct reader reader = {.arena = arena, .file = file, .err = err};
+    struct reader reader = {.arena = arena, .file = file, .anchors = {.arena = arena}, .err = err};
     struct node *root = NULL;
     bool more = false;
     if (!yaml_parser_initialize(&reader.parser))
@@ -428,7 +400,7 @@ int reader_parse(struct compose_arena *arena, const char *text, size_t text_byte
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, text_bytes);
     int r = read_stream(&reader, &root, &more);
     yaml_parser_delete(&reader.parser);
-    tdestroy(reader.anchors, keep);
+    anchors_release(&reader.anchors);
     if (r < 0)
         return r;
     *ret_root = root;

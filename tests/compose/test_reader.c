@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "muster/clock.h"
 #include "reader.h"
 #include "test.h"
 
@@ -193,7 +192,7 @@ static void aliases_do_not_nest_deeper_than_text_does(void **state)
 }
 
 /* Ten levels of ten aliases: 10^10 values when written out. */
-static void a_billion_laughs_are_refused_in_no_time(void **state)
+static void a_billion_laughs_are_refused_before_they_are_written_out(void **state)
 {
     (void)state;
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(65536);
@@ -204,14 +203,15 @@ static void a_billion_laughs_are_refused_in_no_time(void **state)
                            i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1),
             0);
     struct fixture f;
-    const uint64_t start_ns = mst_now_ns();
     assert_int_equal(read_text(&f, mst_buf_text(&text)), -EBADMSG);
-    assert_true(mst_ms_since(start_ns) < 1000); /* some 1 ms; the limit is for a slow, busy machine */
+    /* What was made is as much as stands there: some 200 nodes, not the limit's 100,000. */
+    assert_true(compose_arena_bytes(f.arena) < 1000 * sizeof(struct node));
     assert_non_null(strstr(f.err.text, "the file grows past 100000 values when its aliases are written out"));
     compose_arena_free(f.arena);
 }
 
-static void many_anchors_are_found_in_no_time(void **state)
+/* How much work that is: test_anchors.c. */
+static void as_many_anchors_as_a_file_may_have_are_found(void **state)
 {
     (void)state;
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(4 << 20);
@@ -225,10 +225,10 @@ static void many_anchors_are_found_in_no_time(void **state)
         assert_int_equal(mst_buf_append_text(&text, "]\n"), 0);
     }
     struct fixture f;
-    const uint64_t start_ns = mst_now_ns();
     assert_int_equal(read_text(&f, mst_buf_text(&text)), 0);
-    assert_true(mst_ms_since(start_ns) < 2500); /* some 100 ms, but 17 s when each is searched for */
     assert_int_equal(f.root->count, 10);
+    const struct node *last = value_of(f.root, "k9");
+    assert_string_equal(last->entries[last->count - 1].value->text, "x");
     compose_arena_free(f.arena);
 }
 
@@ -271,8 +271,8 @@ int main(void)
         cmocka_unit_test(what_is_not_yaml_is_refused_with_its_place),
         cmocka_unit_test(nesting_has_an_end),
         cmocka_unit_test(aliases_do_not_nest_deeper_than_text_does),
-        cmocka_unit_test(a_billion_laughs_are_refused_in_no_time),
-        cmocka_unit_test(many_anchors_are_found_in_no_time),
+        cmocka_unit_test(a_billion_laughs_are_refused_before_they_are_written_out),
+        cmocka_unit_test(as_many_anchors_as_a_file_may_have_are_found),
         cmocka_unit_test(merges_that_multiply_are_refused),
         cmocka_unit_test(a_mapping_of_too_many_keys_is_refused),
     };

