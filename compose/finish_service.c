@@ -152,20 +152,36 @@ static int finish_caps(struct schema_load *load, struct compose_service *service
 
 /* --- ports --- */
 
-static int compare_texts(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
-}
+/* docker sorts them by their published port alone, and leaves the others as the file has them (its sort is
+ * only stable for up to 12, or for what is in order already). The engine starts tasks anew for another order.
+ */
+struct ranked_port {
+    struct compose_port port;
+    size_t rank;
+};
 
 static int compare_ports(const void *a, const void *b)
 {
-    const struct compose_port *left = a, *right = b;
-    if (left->published != right->published)
-        return left->published < right->published ? -1 : 1;
-    if (left->target != right->target)
-        return left->target < right->target ? -1 : 1;
-    int order = compare_texts(left->protocol, right->protocol);
-    return order ? order : compare_texts(left->mode, right->mode);
+    const struct ranked_port *left = a, *right = b;
+    if (left->port.published != right->port.published)
+        return left->port.published < right->port.published ? -1 : 1;
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static int sort_ports(struct schema_load *load, struct compose_service *service)
+{
+    const size_t count = service->port_count;
+    if (count < 2)
+        return 0;
+    struct ranked_port *ranked = compose_arena_alloc(load->arena, count * sizeof *ranked);
+    if (!ranked)
+        return schema_fail_memory(load);
+    for (size_t i = 0; i < count; i++)
+        ranked[i] = (struct ranked_port){service->ports[i], i};
+    qsort(ranked, count, sizeof *ranked, compare_ports);
+    for (size_t i = 0; i < count; i++)
+        service->ports[i] = ranked[i].port;
+    return 0;
 }
 
 static int finish_ports(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
@@ -173,8 +189,9 @@ static int finish_ports(struct schema_load *load, struct compose_service *servic
     (void)draft;
     const bool is_dnsrr =
         service->deploy.endpoint_mode && strcmp(service->deploy.endpoint_mode, "dnsrr") == 0;
-    if (service->port_count > 1)
-        qsort(service->ports, service->port_count, sizeof *service->ports, compare_ports);
+    int r = sort_ports(load, service);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < service->port_count; i++) {
         const struct compose_port *port = &service->ports[i];
         if (is_dnsrr && finish_is_ingress(port))

@@ -38,8 +38,10 @@ static const struct {
     {"[{target: 80, published: ~, name: web}]", "0:80/-/-", 1},
     /* Sorted by published, target, protocol, mode; equal ones are one. */
     {"['90:9', '80:8', 3000, 2000, '80:8']",
-     "0:2000/tcp/ingress 0:3000/tcp/ingress 80:8/tcp/ingress 90:9/tcp/ingress", 1},
-    {"['53:53/udp', '53:53/tcp']", "53:53/tcp/ingress 53:53/udp/ingress", 0},
+     "0:3000/tcp/ingress 0:2000/tcp/ingress 80:8/tcp/ingress 90:9/tcp/ingress", 1},
+    /* docker sorts by the published port alone */
+    {"['53:53/udp', '53:53/tcp']", "53:53/udp/ingress 53:53/tcp/ingress", 0},
+    {"['53:53/tcp', '53:52/udp']", "53:53/tcp/ingress 53:52/udp/ingress", 0},
 };
 
 static void every_form_of_a_port_is_read(void **state)
