@@ -6,6 +6,7 @@
 #include "show.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* --- what a service says itself --- */
@@ -27,6 +28,15 @@ static int finish_environment(struct schema_load *load, struct compose_service *
 {
     schema_enter(load, "environment");
     int r = schema_finish_environment(load, service, draft);
+    schema_leave(load);
+    return r;
+}
+
+static int finish_labels(struct schema_load *load, struct compose_service *service,
+                         struct schema_draft *draft)
+{
+    schema_enter(load, "label_file");
+    int r = schema_finish_labels(load, service, draft);
     schema_leave(load);
     return r;
 }
@@ -65,6 +75,21 @@ static int finish_healthcheck(struct schema_load *load, struct compose_service *
         return 0;
     service->healthcheck.test = (struct compose_strings){0};
     return schema_strings_add(load, &service->healthcheck.test, "NONE");
+}
+
+/* The specification's `scale:` is what `deploy.replicas` says, for those who have no `deploy`. */
+static int finish_scale(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
+{
+    struct compose_maybe_u64 *replicas = &service->deploy.replicas;
+    if (!draft->scale.is_set)
+        return 0;
+    if (replicas->is_set && replicas->value != draft->scale.value)
+        return SCHEMA_FAIL_AT(load, "scale", &draft->scale_place, "deploy.replicas says %" PRIu64,
+                              replicas->value);
+    if (!replicas->is_set)
+        draft->replicas_place = draft->scale_place;
+    *replicas = draft->scale;
+    return 0;
 }
 
 static int check_deploy(struct schema_load *load, struct compose_service *service, struct schema_draft *draft)
@@ -207,5 +232,5 @@ static int finish_ports(struct schema_load *load, struct compose_service *servic
 }
 
 finish_service *const finish_service_steps[] = {
-    check_image,        finish_environment, finish_restart, check_deploy,
-    finish_healthcheck, finish_caps,        finish_ports,   NULL};
+    check_image,  finish_environment, finish_labels, finish_restart, finish_scale,
+    check_deploy, finish_healthcheck, finish_caps,   finish_ports,   NULL};

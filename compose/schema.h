@@ -29,8 +29,10 @@ struct schema_draft {
     struct compose_pairs environment; /* value NULL: a name alone */
     struct compose_strings env_files; /* absolute paths */
     bool *env_file_required;          /* as many */
+    struct compose_strings label_files;
     const char *restart;
-    struct compose_place env_file_place, restart_place, replicas_place;
+    struct compose_maybe_u64 scale;
+    struct compose_place env_file_place, label_file_place, restart_place, replicas_place, scale_place;
 };
 
 /* The reading of one project. */
@@ -182,10 +184,15 @@ schema_set schema_set_credential_spec; /* runtime.c */
 schema_set schema_set_depends_on;      /* depends.c */
 schema_set schema_set_environment;     /* environment.c */
 schema_set schema_set_env_file;        /* environment.c */
+schema_set schema_set_label_file;      /* environment.c */
 
 /* env_file and `environment` together, into service->environment. */
 int schema_finish_environment(struct schema_load *load, struct compose_service *service,
                               const struct schema_draft *draft);
+
+/* label_file below `labels`, into service->labels. */
+int schema_finish_labels(struct schema_load *load, struct compose_service *service,
+                         const struct schema_draft *draft);
 
 /* Find what each dependency names; a cycle is an error. When all services are read. */
 int schema_resolve_depends_on(struct schema_load *load);

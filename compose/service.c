@@ -32,6 +32,15 @@ static int set_restart(struct schema_load *load, const struct node *node, void *
     return 0;
 }
 
+static int set_scale(struct schema_load *load, const struct node *node, void *member,
+                     const struct schema_field *f)
+{
+    (void)member;
+    struct schema_draft *draft = &load->drafts[load->service_index];
+    draft->scale_place = node->place;
+    return schema_set_maybe_u64(load, node, &draft->scale, f);
+}
+
 #define S(name) offsetof(struct compose_service, name)
 #define IGNORED(k, text)                                                                                     \
     {                                                                                                        \
@@ -58,6 +67,7 @@ static const struct schema_field service_fields[] = {
     SCHEMA_FIELD("user", schema_set_text, S(user)),
     SCHEMA_FIELD("working_dir", schema_set_text, S(working_dir)),
     SCHEMA_FIELD("labels", schema_set_pairs, S(labels), .may_be_null = true),
+    SCHEMA_FIELD("label_file", schema_set_label_file, 0, .may_be_null = true),
     SCHEMA_FIELD("volumes", schema_set_mounts, 0, .may_be_null = true),
     SCHEMA_FIELD("secrets", schema_set_secret_uses, 0, .may_be_null = true),
     SCHEMA_FIELD("configs", schema_set_config_uses, 0, .may_be_null = true),
@@ -83,6 +93,7 @@ static const struct schema_field service_fields[] = {
     SCHEMA_FIELD("credential_spec", schema_set_credential_spec, 0),
     SCHEMA_FIELD("deploy", schema_set_deploy, S(deploy), .may_be_null = true),
     SCHEMA_FIELD("restart", set_restart, 0),
+    SCHEMA_FIELD("scale", set_scale, 0),
     SCHEMA_FIELD("depends_on", schema_set_depends_on, 0, .may_be_null = true),
 
     REFUSED("extends", "write the service out, or share its parts by a YAML anchor"),
@@ -118,7 +129,6 @@ static const struct schema_field service_fields[] = {
     IGNORED("gpus", "swarm gives no devices to services"),
     IGNORED("group_add", "docker's stacks do not send it"),
     IGNORED("ipc", NO_NAMESPACES),
-    IGNORED("label_file", "use labels"),
     IGNORED("links", "services on one network find each other by name"),
     IGNORED("mac_address", "swarm chooses the addresses of tasks"),
     IGNORED("mem_reservation", USE_RESOURCES ".reservations.memory"),
@@ -136,7 +146,6 @@ static const struct schema_field service_fields[] = {
     IGNORED("provider", NOT_IN_SWARM),
     IGNORED("pull_policy", "each node pulls what it lacks"),
     IGNORED("runtime", NOT_IN_SWARM),
-    IGNORED("scale", "use deploy.replicas"),
     IGNORED("security_opt", "docker's stacks do not send it"),
     IGNORED("shm_size", USE_VOLUMES " at /dev/shm"),
     IGNORED("storage_opt", NOT_IN_SWARM),

@@ -86,11 +86,47 @@ static void bad_environments_are_refused(void **state)
     assert_null(project);
 }
 
+static void labels_come_from_files_and_the_section(void **state)
+{
+    (void)state;
+    struct compose_project *project = NULL;
+    struct mst_error err = MST_ERROR_INIT;
+    /* Nothing comes from the caller's environment, which has BARE and EMPTY. */
+    assert_int_equal(
+        parse("    label_file: [one.env, two.env]\n    labels: {B: mine, z: last}\n", &project, &err), 0);
+    const struct compose_pairs *labels = &project->services[0].labels;
+    assert_string_equal(compose_pairs_find(labels, "A"), "from file ");
+    assert_string_equal(compose_pairs_find(labels, "B"), "mine");
+    assert_string_equal(compose_pairs_find(labels, "BARE"), "");
+    assert_string_equal(compose_pairs_find(labels, "EMPTY"), "");
+    assert_string_equal(compose_pairs_find(labels, "D"), "2");
+    assert_string_equal(compose_pairs_find(labels, "z"), "last");
+    assert_int_equal(project->services[0].environment.count, 0);
+    assert_int_equal(project->warnings.count, 0);
+    compose_project_free(project);
+
+    static const struct {
+        const char *lines, *error;
+    } bad_files[] = {
+        {"    label_file: bad.env\n",
+         MUSTER_TEST_DATA "/bad.env:2:1: services.a.label_file: the label's name has a blank in it"},
+        {"    label_file: ['']\n", "stack.yml:4:17: services.a.label_file: a path is missing"},
+        {"    label_file: {a: b}\n", "stack.yml:4:17: services.a.label_file: a mapping is not a list"},
+    };
+    for (size_t i = 0; i < MST_ARRAY_COUNT(bad_files); i++) {
+        assert_int_equal(parse(bad_files[i].lines, &project, &err), -EBADMSG);
+        assert_string_equal(err.text, bad_files[i].error);
+    }
+    assert_int_equal(parse("    label_file: none.env\n", &project, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "none.env"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variables_come_from_files_the_section_and_the_caller),
         cmocka_unit_test(bad_environments_are_refused),
+        cmocka_unit_test(labels_come_from_files_and_the_section),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

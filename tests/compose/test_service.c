@@ -101,56 +101,19 @@ static void to_add_a_capability_beats_to_drop_it(void **state)
 static void what_docker_drops_in_silence_is_a_warning(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"annotations",
-                                       "attach",
-                                       "blkio_config",
-                                       "build",
-                                       "cgroup",
-                                       "cgroup_parent",
-                                       "cgroupns_mode",
-                                       "container_name",
-                                       "cpu_count",
-                                       "cpu_percent",
-                                       "cpu_period",
-                                       "cpu_rt_period",
-                                       "cpu_rt_runtime",
-                                       "cpus",
-                                       "develop",
-                                       "device_cgroup_rules",
-                                       "devices",
-                                       "dns_opt",
-                                       "domainname",
-                                       "expose",
-                                       "external_links",
-                                       "gpus",
-                                       "group_add",
-                                       "ipc",
-                                       "label_file",
-                                       "links",
-                                       "mac_address",
-                                       "mem_reservation",
-                                       "mem_swappiness",
-                                       "models",
-                                       "network_mode",
-                                       "oom_kill_disable",
-                                       "pid",
-                                       "pids_limit",
-                                       "platform",
-                                       "post_start",
-                                       "pre_stop",
-                                       "privileged",
-                                       "profiles",
-                                       "provider",
-                                       "pull_policy",
-                                       "runtime",
-                                       "scale",
-                                       "security_opt",
-                                       "shm_size",
-                                       "storage_opt",
-                                       "tmpfs",
-                                       "use_api_socket",
-                                       "userns_mode",
-                                       "uts"};
+    static const char *const keys[] = {
+        "annotations",    "attach",         "blkio_config",     "build",
+        "cgroup",         "cgroup_parent",  "cgroupns_mode",    "container_name",
+        "cpu_count",      "cpu_percent",    "cpu_period",       "cpu_rt_period",
+        "cpu_rt_runtime", "cpus",           "develop",          "device_cgroup_rules",
+        "devices",        "dns_opt",        "domainname",       "expose",
+        "external_links", "gpus",           "group_add",        "ipc",
+        "links",          "mac_address",    "mem_reservation",  "mem_swappiness",
+        "models",         "network_mode",   "oom_kill_disable", "pid",
+        "pids_limit",     "platform",       "post_start",       "pre_stop",
+        "privileged",     "profiles",       "provider",         "pull_policy",
+        "runtime",        "security_opt",   "shm_size",         "storage_opt",
+        "tmpfs",          "use_api_socket", "userns_mode",      "uts"};
     for (size_t i = 0; i < MST_ARRAY_COUNT(keys); i++) {
         char text[256], expected[256];
         (void)snprintf(text, sizeof text, TEST_SERVICE("    %s: {any: [thing]}\n"), keys[i]);
@@ -161,6 +124,25 @@ static void what_docker_drops_in_silence_is_a_warning(void **state)
             fail_msg("%s", project->warnings.items[0]);
         compose_project_free(project);
     }
+}
+
+static void scale_is_another_word_for_replicas(void **state)
+{
+    (void)state;
+    struct compose_project *project = test_project(TEST_SERVICE("    scale: 3\n"));
+    assert_true(project->services[0].deploy.replicas.is_set);
+    assert_int_equal(project->services[0].deploy.replicas.value, 3);
+    assert_int_equal(project->warnings.count, 0);
+    compose_project_free(project);
+    project = test_project(TEST_SERVICE("    scale: 0\n    deploy: {replicas: 0}\n"));
+    assert_int_equal(project->services[0].deploy.replicas.value, 0);
+    compose_project_free(project);
+    test_refused(TEST_SERVICE("    scale: 3\n    deploy: {replicas: 2}\n"),
+                 "stack.yml:4:12: services.a.scale: deploy.replicas says 2");
+    test_refused(TEST_SERVICE("    scale: 3\n    deploy: {mode: global}\n"),
+                 "stack.yml:4:12: services.a.deploy.replicas: a global service runs once on each node");
+    test_refused(TEST_SERVICE("    scale: some\n"),
+                 "stack.yml:4:12: services.a.scale: 'some' is not a whole number");
 }
 
 static void forbidden_keys_are_errors_with_advice(void **state)
@@ -250,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_minimal_service_has_nothing_set),
         cmocka_unit_test(to_add_a_capability_beats_to_drop_it),
         cmocka_unit_test(what_docker_drops_in_silence_is_a_warning),
+        cmocka_unit_test(scale_is_another_word_for_replicas),
         cmocka_unit_test(forbidden_keys_are_errors_with_advice),
         cmocka_unit_test(bad_values_are_refused),
         cmocka_unit_test(images_and_names_are_checked),
