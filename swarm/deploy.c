@@ -6,20 +6,26 @@
 #include "muster/cleanup.h"
 #include "remove.h"
 
+static struct plan_options plan_options(const struct deploy_options *options, bool ask_secrets)
+{
+    return (struct plan_options){.resolve = options->resolve,
+                                 .prune = options->prune,
+                                 .local = options->local,
+                                 .with_auth = options->with_auth,
+                                 .ask_secrets = ask_secrets};
+}
+
 int deploy_apply(struct session *session, const struct compose_project *project,
                  const struct deploy_options *options, struct plan *ret_plan, double *ret_since_s,
                  struct mst_error *err)
 {
-    const struct plan_options plan_options = {.resolve = options->resolve,
-                                              .prune = options->prune,
-                                              .local = options->local,
-                                              .with_auth = options->with_auth};
+    const struct plan_options plan = plan_options(options, true);
     int r;
 
     *ret_plan = (struct plan){0};
     r = remove_await_leftovers(session, project->stack, options->deadline_ns, err);
     if (r >= 0)
-        r = plan_make(session, project, &plan_options, ret_plan, err);
+        r = plan_make(session, project, &plan, ret_plan, err);
     if (r >= 0)
         r = converge_newest_task_s(session, project->stack, ret_since_s, err);
     if (r < 0)
@@ -32,12 +38,9 @@ int deploy_apply(struct session *session, const struct compose_project *project,
 int deploy_show(struct session *session, const struct compose_project *project,
                 const struct deploy_options *options, enum output_format format, struct mst_error *err)
 {
-    const struct plan_options plan_options = {.resolve = options->resolve,
-                                              .prune = options->prune,
-                                              .local = options->local,
-                                              .with_auth = options->with_auth};
+    const struct plan_options shown = plan_options(options, false);
     mst_cleanup(plan_release) struct plan plan = {0};
-    const int r = plan_make(session, project, &plan_options, &plan, err);
+    const int r = plan_make(session, project, &shown, &plan, err);
 
     return r < 0 ? r : plan_print(&plan, format, err);
 }

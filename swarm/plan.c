@@ -269,7 +269,7 @@ int plan_make(struct session *session, const struct compose_project *project,
 {
     int r;
 
-    *ret_plan = (struct plan){.project = project};
+    *ret_plan = (struct plan){.project = project, .asks_secrets = options->ask_secrets};
     r = gather(session, ret_plan, options, err);
     if (r >= 0)
         r = plan_networks(ret_plan, &session->report, err);

@@ -28,6 +28,7 @@ struct plan {
     struct live live;
     struct spec_ids ids;
     struct images images;
+    bool asks_secrets; /* of plan_options */
     struct plan_step
         *steps; /* in the order in which they are taken: networks, secrets, configs, services, removals */
     size_t count;
@@ -36,6 +37,8 @@ struct plan {
 struct plan_options {
     enum image_resolve resolve;
     bool prune, with_auth;
+    bool ask_secrets; /* compare the contents of secrets, by updates that the manager must refuse; else no
+                         call but GET is made, and a secret of this name is kept, whatever it holds */
     const struct compose_strings *local; /* images that no registry has, as the file names them; NULL: none */
 };
 

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define NOT_COMPARED "content not compared (plan --ask-secrets does)"
+
 struct contents {
     enum engine_kind kind;
     const struct compose_content *items;
@@ -73,15 +75,15 @@ static bool has_same_drivers(const cJSON *spec, const cJSON *body)
     return true;
 }
 
-static int is_same(struct engine *engine, enum engine_kind kind, const cJSON *live, const cJSON *body,
-                   bool *ret_is_same, struct mst_error *err)
+static int is_same(struct engine *engine, enum engine_kind kind, bool asks, const cJSON *live,
+                   const cJSON *body, bool *ret_is_same, struct mst_error *err)
 {
     const cJSON *spec = mst_json_at(live, "Spec", NULL);
 
     *ret_is_same = has_same_drivers(spec, body);
     if (!*ret_is_same)
         return 0;
-    if (kind == ENGINE_SECRET && cJSON_HasObjectItem(body, "Data"))
+    if (kind == ENGINE_SECRET && asks)
         return secret_is_same(engine, live, body, ret_is_same, err);
     if (kind == ENGINE_CONFIG)
         *ret_is_same =
@@ -89,21 +91,47 @@ static int is_same(struct engine *engine, enum engine_kind kind, const cJSON *li
     return 0;
 }
 
-static int find_same(struct engine *engine, const struct contents *contents, const char *name,
-                     const cJSON *body, const cJSON **ret_live, size_t *ret_versions, struct mst_error *err)
+/* The stack's services refer to one of the versions: that one first, for it is as the file said last. */
+static void put_current_first(const struct plan *plan, enum engine_kind kind, struct versions *versions)
 {
+    for (size_t i = 0; i < versions->count; i++) {
+        const cJSON *current = versions->items[i], *service;
+        cJSON_ArrayForEach(service, plan->live.services)
+        {
+            if (!version_is_referred(mst_json_at(service, "Spec", NULL), kind, live_id(current, kind)))
+                continue;
+            memmove(&versions->items[1], &versions->items[0], i * sizeof versions->items[0]);
+            versions->items[0] = current;
+            return;
+        }
+    }
+}
+
+/* What was found about a secret or config that lives already. */
+struct found {
+    const cJSON *live; /* the version that is as the file says; NULL: none is */
+    size_t versions;
+    bool is_guess; /* its content was not compared */
+};
+
+static int find_same(const struct plan *plan, struct engine *engine, const struct contents *contents,
+                     const char *name, const cJSON *body, struct found *ret_found, struct mst_error *err)
+{
+    const bool has_hidden = contents->kind == ENGINE_SECRET && cJSON_HasObjectItem(body, "Data");
     struct versions versions;
 
     versions_find(contents->list, contents->others, name, &versions);
-    *ret_versions = versions.count;
-    *ret_live = NULL;
-    for (size_t i = 0; i < versions.count && !*ret_live; i++) {
+    *ret_found = (struct found){.versions = versions.count, .is_guess = has_hidden && !plan->asks_secrets};
+    if (ret_found->is_guess)
+        put_current_first(plan, contents->kind, &versions);
+    for (size_t i = 0; i < versions.count && !ret_found->live; i++) {
         bool same = false;
-        const int r = is_same(engine, contents->kind, versions.items[i], body, &same, err);
+        const int r = is_same(engine, contents->kind, has_hidden && plan->asks_secrets, versions.items[i],
+                              body, &same, err);
         if (r < 0)
             return r;
         if (same)
-            *ret_live = versions.items[i];
+            ret_found->live = versions.items[i];
     }
     return 0;
 }
@@ -135,31 +163,37 @@ static int plan_content(struct plan *plan, struct engine *engine, const struct c
 {
     const struct compose_content *content = &contents->items[index];
     mst_cleanup(mst_json_deletep) cJSON *body = NULL, *labelled = NULL;
-    const cJSON *live = NULL;
-    size_t versions = 0;
+    struct found found = {0};
+    struct plan_step *step;
     bool has_same_labels;
-    const char *name;
+    const char *name, *id;
     int r =
         spec_content(plan->project, content, content->name, content->bytes, content->byte_count, &body, err);
 
     if (r >= 0)
-        r = find_same(engine, contents, content->name, body, &live, &versions, err);
+        r = find_same(plan, engine, contents, content->name, body, &found, err);
     contents_forget(body);
     if (r < 0)
         return r;
-    if (!live)
-        return plan_new(plan, contents, index, versions, err);
-    name = live_name(live, contents->kind);
+    if (!found.live)
+        return plan_new(plan, contents, index, found.versions, err);
+    name = live_name(found.live, contents->kind);
+    id = live_id(found.live, contents->kind);
     r = spec_content(plan->project, content, name, NULL, 0, &labelled, err);
     if (r < 0)
         return r;
-    has_same_labels =
-        cJSON_Compare(mst_json_at(labelled, "Labels", NULL), mst_json_at(live, "Spec", "Labels", NULL), true);
-    if (!plan_add_step(plan, contents->kind, has_same_labels ? PLAN_KEEP : PLAN_UPDATE, index, name,
-                       live_id(live, contents->kind), err))
+    has_same_labels = cJSON_Compare(mst_json_at(labelled, "Labels", NULL),
+                                    mst_json_at(found.live, "Spec", "Labels", NULL), true);
+    step =
+        plan_add_step(plan, contents->kind, has_same_labels ? PLAN_KEEP : PLAN_UPDATE, index, name, id, err);
+    if (!step)
         return -ENOMEM;
-    return spec_ids_add_version(&plan->ids, contents->kind, content->name, name,
-                                live_id(live, contents->kind), err);
+    if (found.is_guess) {
+        step->changes = strdup(NOT_COMPARED "\n");
+        if (!step->changes)
+            return mst_error_set(err, -ENOMEM, "plan: no memory");
+    }
+    return spec_ids_add_version(&plan->ids, contents->kind, content->name, name, id, err);
 }
 
 int plan_contents(struct plan *plan, struct engine *engine, enum engine_kind kind, struct mst_error *err)

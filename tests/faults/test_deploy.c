@@ -383,6 +383,58 @@ static void what_changed_becomes_a_new_version_and_the_old_is_collected(void **s
     close_bench(&bench);
 }
 
+/* The plan's step for this object; the plan is the caller's to release. */
+static const struct plan_step *plan_secret(struct bench *bench, bool ask_secrets, struct plan *plan)
+{
+    const struct plan_options options = {.resolve = IMAGE_NEVER, .ask_secrets = ask_secrets};
+
+    if (plan_make(&bench->session, bench->project, &options, plan, &bench->err) < 0)
+        fail_msg("%s", bench->err.text);
+    for (size_t i = 0; i < plan->count; i++) {
+        if (plan->steps[i].kind == ENGINE_SECRET)
+            return &plan->steps[i];
+    }
+    fail_msg("no step for the secret");
+    return NULL;
+}
+
+static size_t count_writes(struct bench *bench)
+{
+    return fake_engine_count(bench->fake, "POST ") + fake_engine_count(bench->fake, "PUT ") +
+           fake_engine_count(bench->fake, "DELETE ");
+}
+
+static void a_plan_makes_no_write_call_unless_it_is_told_to_ask(void **state)
+{
+    mst_cleanup(plan_release) struct plan same = {0}, changed = {0}, asked = {0};
+    const struct plan_step *step;
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, NULL, 0);
+    deploy_contents(&bench, "one", "first");
+    deploy_contents(&bench, "two", "first");
+    const size_t writes = count_writes(&bench);
+
+    step = plan_secret(&bench, false, &same);
+    assert_int_equal(step->action, PLAN_KEEP);
+    assert_string_equal(step->name, "st_key_2"); /* the one that the services refer to */
+    assert_string_equal(step->changes, "content not compared (plan --ask-secrets does)\n");
+    assert_false(plan_has_changes(&same));
+
+    set_contents(&bench, "three", "first");
+    step = plan_secret(&bench, false, &changed);
+    assert_int_equal(step->action, PLAN_KEEP);
+    assert_int_equal(count_writes(&bench), writes);
+
+    step = plan_secret(&bench, true, &asked);
+    assert_int_equal(step->action, PLAN_CREATE);
+    assert_string_equal(step->name, "st_key_3");
+    assert_int_equal(count_writes(&bench), writes + 2); /* both versions were asked about */
+    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 2);
+    close_bench(&bench);
+}
+
 static void a_changed_label_is_written_without_the_content(void **state)
 {
     struct bench bench;
@@ -575,6 +627,7 @@ int main(void)
         cmocka_unit_test(services_are_made_after_those_that_they_depend_on),
         cmocka_unit_test(a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands),
         cmocka_unit_test(what_changed_becomes_a_new_version_and_the_old_is_collected),
+        cmocka_unit_test(a_plan_makes_no_write_call_unless_it_is_told_to_ask),
         cmocka_unit_test(a_changed_label_is_written_without_the_content),
         cmocka_unit_test(a_failed_update_leaves_no_new_version),
         cmocka_unit_test(what_nobody_owns_is_taken_over_when_it_is_the_same),
