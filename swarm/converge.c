@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define POLL_MS          250
+#define EARLY_POLL_MS    100 /* most services are up within seconds, and somebody waits for it */
+#define EARLY_MS         10000
 #define NO_NODE_GRACE_MS 5000 /* resources of a stack that just went come back within this time */
 #define TAIL_LINES       "8"  /* of a failed task's log */
 #define TAIL_PATIENCE_MS 3000 /* a node that is down never answers */
@@ -282,6 +284,7 @@ static int judge_waiting(const struct converge_view *view, uint64_t *no_node_sin
 int converge_wait(struct session *session, const struct converge_options *options, struct mst_error *err)
 {
     mst_cleanup(converge_view_release) struct converge_view shown = {0};
+    const uint64_t begun_ns = mst_now_ns();
     uint64_t settled_since_ns = 0, no_node_since_ns = 0;
 
     for (;;) {
@@ -309,7 +312,8 @@ int converge_wait(struct session *session, const struct converge_options *option
             report_keep_block(&session->report);
             return 0;
         }
-        r = session_wait(session, POLL_MS, options->deadline_ns, err);
+        r = session_wait(session, mst_ms_since(begun_ns) < EARLY_MS ? EARLY_POLL_MS : POLL_MS,
+                         options->deadline_ns, err);
         if (r == -ETIMEDOUT)
             return timed_out(&view, options->stack, err);
         if (r < 0)

@@ -58,6 +58,9 @@ int deploy_stack(struct session *session, const struct compose_project *project,
     };
     int r = deploy_apply(session, project, options, &plan, &converge.since_s, err);
 
+    /* What was not touched has shown already that it stays up. */
+    if (r >= 0 && !plan_has_changes(&plan))
+        converge.settle_ms = 0;
     if (r >= 0 && !options->detach)
         r = converge_wait(session, &converge, err);
     /* Last, and only after success: what is removed cannot be rolled back to. */

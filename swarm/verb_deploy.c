@@ -4,17 +4,32 @@
 #include "deploy.h"
 #include "live.h"
 #include "muster/cleanup.h"
+#include "muster/clock.h"
 #include "muster/json.h"
 #include "muster/parse.h"
 
-#define SETTLE_MS 1000 /* a container that dies at once is seen by then */
+#define SETTLE_MAX_NS (3600 * MST_NS_PER_S)
 
 struct deploy_settings {
     struct cli_common common;
     bool detach;
+    uint64_t settle_ns;
 };
 
 CLI_SET_FLAG(set_detach, struct deploy_settings, detach)
+
+static int set_settle(void *settings, const char *text, struct mst_error *err)
+{
+    uint64_t settle_ns;
+    const int r = mst_parse_duration_ns(text, &settle_ns, err);
+
+    if (r < 0)
+        return r;
+    if (settle_ns > SETTLE_MAX_NS)
+        return mst_error_set(err, -EINVAL, "'%s' is more than an hour", text);
+    ((struct deploy_settings *)settings)->settle_ns = settle_ns;
+    return 0;
+}
 
 static const struct mst_option table[] = {
     CLI_FILE_OPTIONS,
@@ -30,6 +45,12 @@ static const struct mst_option table[] = {
     CLI_SHIP_OPTIONS,
     CLI_DRY_RUN_OPTION("print what would change, as plan does, and write nothing"),
     CLI_FORMAT_OPTION_OF("form of the list of --dry-run"),
+    {.name = "settle",
+     .argument = "DURATION",
+     .env = "MUSTER_SETTLE",
+     .fallback = "1s",
+     .set = set_settle,
+     .help = "how long all services must stay up to count as up"},
     CLI_TIMEOUT_OPTION("5m", "give up when the services do not run by then"),
     CLI_COMMON_OPTIONS,
 };
@@ -83,7 +104,7 @@ int verb_deploy(int argc, char **argv)
         .prune = settings.common.prune,
         .detach = settings.detach,
         .deadline_ns = cli_deadline_ns(&settings.common),
-        .settle_ms = SETTLE_MS,
+        .settle_ms = (unsigned)(settings.settle_ns / MST_NS_PER_MS),
     };
     if (settings.common.dry_run) {
         r = deploy_show(&work.session, work.project, &deploy, settings.common.format, &err);
