@@ -7,6 +7,7 @@
 #     survive_begin NAME [ARGS...]    # `muster run` in the background, until all three are in a view
 #     rank_of 0 NAME                  # sets $slot (w2.1), $node, $container and $pid of the worker of that rank
 #     in_view NAME 2                  # as many are in the newest view, and train
+#     steps_done NAME                 # of the training, so far
 #     survive_finish NAME SECONDS [SLOT...]  # it ends with 0 and the reference's digest; each SLOT was lost and came back
 #
 # shellcheck source=tests/lab/stack.sh
@@ -54,12 +55,21 @@ survive_begin() {
 
 # "SLOT TASK STATE WORKER VIEW RANK STEP" of each task that runs, "-" for what is not known.
 workers_of() {
-    timeout 30 "$muster" ps --format json "$1" 2>/dev/null | python3 -c '
+    timeout 30 "$muster" ps --format json "$1" >"$test_folder/ps.json" 2>"$test_folder/ps.err" || return 0
+    python3 -c '
 import json, sys
 for task in json.load(sys.stdin):
     if task["desired"] == "running":
         values = [task[key] for key in ("id", "state", "worker", "view", "rank", "step")]
-        print(task["name"].removeprefix(sys.argv[1] + "_"), *("-" if value is None else value for value in values))' "$1"
+        print(task["name"].removeprefix(sys.argv[1] + "_"), *("-" if value is None else value for value in values))' "$1" \
+        <"$test_folder/ps.json"
+}
+
+# How many steps the training has done; "3/7" is the 7th step of epoch 3.
+steps_done() {
+    workers_of "$1" | awk -v steps="$steps" '
+        $4 == "training" { split($7, at, "/"); done = (at[1] - 1) * steps + at[2]; if (done > most) most = done }
+        END { print most + 0 }'
 }
 
 # Training, in the view that the most advanced of them names.
@@ -85,7 +95,10 @@ has_rank() {
     [[ -n $slot ]] && container_of_slot "$2" "$slot"
 }
 
-rank_of() { wait_until 30 "stack '$2' to have rank $1" has_rank "$@" || fail "no worker of rank $1: $(workers_of "$2")"; }
+rank_of() {
+    wait_until 30 "stack '$2' to have rank $1" has_rank "$@" ||
+        fail "no worker of rank $1: $(workers_of "$2")$(<"$test_folder/ps.err")"
+}
 
 await_view() {
     wait_until "${3:-60}" "$2 workers to train in stack '$1'" in_view "$1" "$2" || { output_of "$1" && fail "$(workers_of "$1")"; }

@@ -55,14 +55,12 @@ for each in w1.1 w2.1 w3.1; do
 done
 expect_equal "${#addresses[@]}" 3 "addresses of workers"
 
-# Steps in all, as the first worker that trains tells.
-steps_done() { workers_of guarded | awk -v steps="$steps" '$4 == "training" { split($7, at, "/"); print (at[1] - 1) * steps + at[2]; exit }'; }
-reached() { local now; now=$(steps_done) && [[ -n $now ]] && ((now >= $1)); }
+reached() { (($(steps_done guarded) >= $1)); }
 
 phases=()
 phase() {
     local first
-    first=$(steps_done)
+    first=$(steps_done guarded)
     # What is told is up to a second old; a few steps lie between the phases.
     wait_until 300 "$phase_steps steps ($1)" reached $((first + phase_steps)) || { output_of guarded && fail "the training stands"; }
     phases+=("$((first + 15)):$((first + phase_steps - 5)):$1")
