@@ -34,6 +34,9 @@ static void take_cpu(const cJSON *stats, struct monitor_sample *sample)
     if (take(usage, "usage_in_usermode", &sample->cpu_user_ns) &&
         take(usage, "usage_in_kernelmode", &sample->cpu_system_ns))
         sample->groups |= MONITOR_CPU_SPLIT;
+    if (!take(stats, "system_cpu_usage", &sample->system_cpu_ns) ||
+        !take(stats, "online_cpus", &sample->online_cpus))
+        sample->system_cpu_ns = sample->online_cpus = 0;
     if (take(throttling, "periods", &sample->cfs_periods) &&
         take(throttling, "throttled_periods", &sample->cfs_throttled) &&
         take(throttling, "throttled_time", &sample->cfs_throttled_ns))

@@ -101,7 +101,7 @@ static void on_events_end(void *context, int code, int status, const struct mst_
 static int events_query(const struct follow *follow, struct mst_buf *query)
 {
     mst_cleanup(mst_json_deletep) cJSON *filters = cJSON_CreateObject();
-    static const char *const actions[] = {"start", "die", "destroy", "rename", "health_status"};
+    static const char *const actions[] = {"start", "die", "destroy", "rename", "health_status", "oom"};
     cJSON *types = cJSON_AddArrayToObject(filters, "type"),
           *events = cJSON_AddArrayToObject(filters, "event");
     bool is_done = types && events && cJSON_AddItemToArray(types, cJSON_CreateString("container"));

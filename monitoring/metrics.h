@@ -20,8 +20,9 @@ enum metrics_kind {
     METRICS_MACHINE = 1 << 8, /* the machine: always there */
     METRICS_OWN = 1 << 9,     /* of the exporter */
     METRICS_TRAINING = 1 << 10,
+    METRICS_LOAD = 1 << 11,
 };
-#define METRICS_ALL 0x7ffU
+#define METRICS_ALL 0xfffU
 
 struct metrics_options {
     unsigned kinds;       /* enum metrics_kind */

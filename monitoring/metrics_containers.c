@@ -12,6 +12,9 @@
 #define GAUGE   EXPOSITION_GAUGE
 #define NS      9 /* digits behind the point */
 #define US      6
+#define MS      3
+
+#define SECTOR_BYTES 512U
 
 #define FIELD(member) .offset = offsetof(struct monitor_sample, member)
 
@@ -79,7 +82,8 @@ static bool is_shown(const struct monitor_device *device)
            strncmp(device->name, "/dev/sr", 7) != 0;
 }
 
-static void each_device(struct metrics_page *page, const struct metrics_subject *subject, size_t offset)
+static void each_device(struct metrics_page *page, const struct metrics_subject *subject, size_t offset,
+                        unsigned scale, uint64_t unit)
 {
     for (size_t i = 0; i < subject->sample->device_count; i++) {
         const struct monitor_device *device = &subject->sample->devices[i];
@@ -93,20 +97,62 @@ static void each_device(struct metrics_page *page, const struct metrics_subject 
             (void)snprintf(label, sizeof label, "device=\"%" PRIu32 ":%" PRIu32 "\",", device->major,
                            device->minor);
         memcpy(&value, (const char *)device + offset, sizeof value);
+        metrics_line(page, subject, &(struct metrics_extra){.first = label},
+                     (struct exposition_number){value / unit, scale});
+    }
+}
+
+#define DEVICES(function, member, scale, unit)                                                               \
+    static void function(struct metrics_page *page, const struct metrics_subject *subject)                   \
+    {                                                                                                        \
+        each_device(page, subject, offsetof(struct monitor_device, member), scale, unit);                    \
+    }
+
+DEVICES(read_bytes, read_bytes, 0, 1)
+DEVICES(write_bytes, write_bytes, 0, 1)
+DEVICES(reads, reads, 0, 1)
+DEVICES(writes, writes, 0, 1)
+DEVICES(reads_merged, reads_merged, 0, 1)
+DEVICES(writes_merged, writes_merged, 0, 1)
+DEVICES(sector_reads, read_bytes, 0, SECTOR_BYTES)
+DEVICES(sector_writes, write_bytes, 0, SECTOR_BYTES)
+DEVICES(read_seconds, read_ms, MS, 1)
+DEVICES(write_seconds, write_ms, MS, 1)
+DEVICES(io_current, in_flight, 0, 1)
+DEVICES(io_seconds, busy_ms, MS, 1)
+DEVICES(io_weighted, weighted_ms, MS, 1)
+
+static void each_filesystem(struct metrics_page *page, const struct metrics_subject *subject, size_t offset)
+{
+    for (size_t i = 0; i < subject->sample->filesystem_count; i++) {
+        const struct monitor_filesystem *filesystem = &subject->sample->filesystems[i];
+        char label[MONITOR_NAME_BYTES + 16];
+        uint64_t value;
+        (void)snprintf(label, sizeof label, "device=\"%s\",", filesystem->source);
+        memcpy(&value, (const char *)filesystem + offset, sizeof value);
         metrics_line(page, subject, &(struct metrics_extra){.first = label}, whole(value));
     }
 }
 
-#define DEVICES(function, member)                                                                            \
+#define FILESYSTEMS(function, member)                                                                        \
     static void function(struct metrics_page *page, const struct metrics_subject *subject)                   \
     {                                                                                                        \
-        each_device(page, subject, offsetof(struct monitor_device, member));                                 \
+        each_filesystem(page, subject, offsetof(struct monitor_filesystem, member));                         \
     }
 
-DEVICES(read_bytes, read_bytes)
-DEVICES(write_bytes, write_bytes)
-DEVICES(reads, reads)
-DEVICES(writes, writes)
+FILESYSTEMS(fs_limit, limit_bytes)
+FILESYSTEMS(fs_used, used_bytes)
+FILESYSTEMS(fs_inodes, inodes)
+FILESYSTEMS(fs_inodes_free, inodes_free)
+
+/* The states that the kernel counts; the others would take a look at each task. */
+static void tasks(struct metrics_page *page, const struct metrics_subject *subject)
+{
+    metrics_line(page, subject, &(struct metrics_extra){.third = "state=\"iowaiting\","},
+                 whole(subject->sample->tasks_iowaiting));
+    metrics_line(page, subject, &(struct metrics_extra){.third = "state=\"running\","},
+                 whole(subject->sample->tasks_running));
+}
 
 static void device_usage(struct metrics_page *page, const struct metrics_subject *subject)
 {
@@ -203,13 +249,27 @@ const struct metrics_family metrics_of_containers[] = {
     {"container_cpu_cfs_periods_total", "Periods of the CPU quota that have passed", COUNTER, METRICS_CPU, MONITOR_THROTTLING, .each = quota_periods},
     {"container_cpu_cfs_throttled_periods_total", "Periods in which the CPU quota was used up", COUNTER, METRICS_CPU, MONITOR_THROTTLING, .each = throttled_periods},
     {"container_cpu_cfs_throttled_seconds_total", "Time spent waiting for the next period of the CPU quota", COUNTER, METRICS_CPU, MONITOR_THROTTLING, .each = throttled_seconds},
+    {"container_cpu_load_average_10s", "Running tasks over the last 10 s or so, in thousandths", GAUGE, METRICS_LOAD, MONITOR_TASKS, FIELD(load_milli)},
     {"container_cpu_system_seconds_total", "CPU time used in the kernel", COUNTER, METRICS_CPU, MONITOR_CPU_SPLIT, FIELD(cpu_system_ns), .scale = NS},
     {"container_cpu_usage_seconds_total", "CPU time used", COUNTER, METRICS_CPU, MONITOR_CPU, .each = cpu_usage},
     {"container_cpu_user_seconds_total", "CPU time used by programs", COUNTER, METRICS_CPU, MONITOR_CPU_SPLIT, FIELD(cpu_user_ns), .scale = NS},
     {"container_creation_time_seconds", "When the container was made, in Unix time", GAUGE, METRICS_SPEC, 0, .each = created},
+    {"container_fs_inodes_free", "Free inodes of the filesystem", GAUGE, METRICS_DISK, MONITOR_FILESYSTEMS, .each = fs_inodes_free},
+    {"container_fs_inodes_total", "Inodes of the filesystem", GAUGE, METRICS_DISK, MONITOR_FILESYSTEMS, .each = fs_inodes},
+    {"container_fs_io_current", "Requests to the disk that are under way", GAUGE, METRICS_DISK, MONITOR_IO_TIMES, .each = io_current},
+    {"container_fs_io_time_seconds_total", "Time with a request to the disk under way", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = io_seconds},
+    {"container_fs_io_time_weighted_seconds_total", "Time with requests to the disk under way, summed over requests", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = io_weighted},
+    {"container_fs_limit_bytes", "Size of the filesystem in bytes", GAUGE, METRICS_DISK, MONITOR_FILESYSTEMS, .each = fs_limit},
+    {"container_fs_read_seconds_total", "Time that reads have taken, summed over requests", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = read_seconds},
     {"container_fs_reads_bytes_total", "Bytes read from block devices", COUNTER, METRICS_DISK, MONITOR_IO, .each = read_bytes},
+    {"container_fs_reads_merged_total", "Reads that were merged with a neighbour", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = reads_merged},
     {"container_fs_reads_total", "Reads from block devices that have ended", COUNTER, METRICS_DISK, MONITOR_IO | MONITOR_IO_COUNTS, .each = reads},
+    {"container_fs_sector_reads_total", "Sectors of 512 bytes read", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = sector_reads},
+    {"container_fs_sector_writes_total", "Sectors of 512 bytes written", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = sector_writes},
+    {"container_fs_usage_bytes", "Bytes of the filesystem that are in use", GAUGE, METRICS_DISK, MONITOR_FILESYSTEMS, .each = fs_used},
+    {"container_fs_write_seconds_total", "Time that writes have taken, summed over requests", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = write_seconds},
     {"container_fs_writes_bytes_total", "Bytes written to block devices", COUNTER, METRICS_DISK, MONITOR_IO, .each = write_bytes},
+    {"container_fs_writes_merged_total", "Writes that were merged with a neighbour", COUNTER, METRICS_DISK, MONITOR_IO_TIMES, .each = writes_merged},
     {"container_fs_writes_total", "Writes to block devices that have ended", COUNTER, METRICS_DISK, MONITOR_IO | MONITOR_IO_COUNTS, .each = writes},
     {"container_health_state", "1 healthy, 0 starting or unhealthy, -1 without a health check", GAUGE, METRICS_SPEC, 0, .each = health},
     {"container_last_seen", "When the container was seen last, in Unix time", GAUGE, METRICS_SPEC, 0, .each = last_seen},
@@ -256,6 +316,7 @@ const struct metrics_family metrics_of_containers[] = {
     {"container_spec_memory_reservation_limit_bytes", "Memory reservation, 0 if there is none", GAUGE, METRICS_SPEC, MONITOR_RESERVATION, FIELD(reservation_bytes)},
     {"container_spec_memory_swap_limit_bytes", "Swap limit, 0 if there is none", GAUGE, METRICS_SPEC, MONITOR_SWAP_LIMIT, FIELD(swap_limit_bytes)},
     {"container_start_time_seconds", "When the container was started, in Unix time", GAUGE, METRICS_SPEC, 0, .each = started},
+    {"container_tasks_state", "Tasks by state", GAUGE, METRICS_LOAD, MONITOR_TASKS, .each = tasks},
     {"container_threads", "Threads", GAUGE, METRICS_PROCESS, MONITOR_THREADS, FIELD(threads)},
     {"container_threads_max", "Limit of threads, 0 if there is none", GAUGE, METRICS_PROCESS, MONITOR_THREADS_MAX, FIELD(threads_max)},
 };

@@ -2,6 +2,7 @@
 #include "record_decode.h"
 
 #include "container.h"
+#include "machine_use.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,13 +13,16 @@ struct record_seen {
     struct monitor_sample sample;
     struct monitor_interface interfaces[MONITOR_INTERFACES_MAX];
     struct monitor_device devices[MONITOR_DEVICES_MAX];
+    struct monitor_filesystem *filesystems; /* NULL until there are any */
     bool has_sample, is_in_pass;
 };
 
 void record_decoder_start(struct record_decoder *decoder, const void *payload, size_t bytes)
 {
-    for (size_t i = 0; i < decoder->seen_count; i++)
+    for (size_t i = 0; i < decoder->seen_count; i++) {
+        free(decoder->seen[i]->filesystems);
         free(decoder->seen[i]);
+    }
     decoder->seen_count = 0;
     decoder->at = payload;
     decoder->end = decoder->at + bytes;
@@ -270,6 +274,30 @@ static int take_devices(struct record_decoder *decoder, struct record_seen *seen
     return r;
 }
 
+static int take_filesystems(struct record_decoder *decoder, struct record_seen *seen)
+{
+    uint64_t count;
+    if (!(seen->sample.groups & MONITOR_FILESYSTEMS))
+        return 0;
+    if (!seen->filesystems)
+        seen->filesystems = calloc(MONITOR_FILESYSTEMS_MAX, sizeof *seen->filesystems);
+    int r = seen->filesystems ? take_varint(decoder, MONITOR_FILESYSTEMS_MAX, &count) : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        struct monitor_filesystem *filesystem = &seen->filesystems[i];
+        bool is_known;
+        r = take_bool(decoder, &is_known);
+        if (r == 0 && !is_known)
+            r = take_text(decoder, filesystem->source, sizeof filesystem->source);
+        if (r == 0 && !machine_source_is_plain(filesystem->source))
+            r = -EBADMSG;
+        if (r == 0)
+            r = take_fields(decoder, &record_filesystem_fields, filesystem);
+    }
+    seen->sample.filesystems = seen->filesystems;
+    seen->sample.filesystem_count = r == 0 ? count : 0;
+    return r;
+}
+
 static int make_room(struct record_decoder *decoder, size_t needed)
 {
     if (needed <= decoder->room)
@@ -313,6 +341,8 @@ static int take_sample(struct record_decoder *decoder)
         r = take_interfaces(decoder, seen);
     if (r == 0)
         r = take_devices(decoder, seen);
+    if (r == 0)
+        r = take_filesystems(decoder, seen);
     if (r == 0)
         decoder->samples[decoder->pass.count++] = seen->sample;
     return r;

@@ -9,6 +9,7 @@ struct record_known {
     struct monitor_sample sample;
     struct monitor_interface interfaces[MONITOR_INTERFACES_MAX];
     struct monitor_device devices[MONITOR_DEVICES_MAX];
+    struct monitor_filesystem *filesystems; /* of the machine only: NULL for the others */
 };
 
 void record_encoder_init(struct record_encoder *encoder)
@@ -19,8 +20,10 @@ void record_encoder_init(struct record_encoder *encoder)
 void record_encoder_reset(struct record_encoder *encoder)
 {
     mst_buf_clear(&encoder->text);
-    for (size_t i = 0; i < encoder->known_count; i++)
+    for (size_t i = 0; i < encoder->known_count; i++) {
+        free(encoder->known[i]->filesystems);
         free(encoder->known[i]);
+    }
     encoder->known_count = 0;
     encoder->has_machine = false;
     encoder->self = (struct monitor_self){0};
@@ -202,6 +205,29 @@ static int put_devices(struct mst_buf *text, const struct monitor_sample *sample
     return r;
 }
 
+/* Only where there is a group of them: recordings from before there were any have nothing here. */
+static int put_filesystems(struct mst_buf *text, const struct monitor_sample *sample,
+                           struct record_known *known)
+{
+    if (!(sample->groups & MONITOR_FILESYSTEMS))
+        return 0;
+    if (!known->filesystems)
+        known->filesystems = calloc(MONITOR_FILESYSTEMS_MAX, sizeof *known->filesystems);
+    int r = known->filesystems ? put_varint(text, sample->filesystem_count) : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < sample->filesystem_count; i++) {
+        const struct monitor_filesystem *now = &sample->filesystems[i];
+        struct monitor_filesystem *before = &known->filesystems[i];
+        const bool is_known = *before->source && strcmp(before->source, now->source) == 0;
+        r = put_varint(text, is_known);
+        if (r == 0 && !is_known)
+            r = record_put_text(text, now->source);
+        if (r == 0)
+            r = put_fields(text, &record_filesystem_fields, now, before);
+        *before = *now;
+    }
+    return r;
+}
+
 static int put_sample(struct record_encoder *encoder, const struct monitor_sample *sample, size_t hint)
 {
     size_t index;
@@ -221,6 +247,8 @@ static int put_sample(struct record_encoder *encoder, const struct monitor_sampl
         r = put_interfaces(&encoder->text, sample, known);
     if (r == 0)
         r = put_devices(&encoder->text, sample, known);
+    if (r == 0)
+        r = put_filesystems(&encoder->text, sample, known);
     known->sample = *sample;
     return r;
 }

@@ -90,6 +90,9 @@ static const uint16_t sample_offsets[] = {
     S(memory_stalled_us),
     S(io_waiting_us),
     S(io_stalled_us),
+    S(tasks_running),
+    S(tasks_iowaiting),
+    S(load_milli),
 };
 _Static_assert(MST_ARRAY_COUNT(sample_offsets) <= 64, "one bit each says which have changed");
 
@@ -98,7 +101,12 @@ static const uint16_t interface_offsets[] = {I(rx_bytes), I(rx_packets), I(rx_er
                                              I(tx_bytes), I(tx_packets), I(tx_errors), I(tx_dropped)};
 
 #define D(member) offsetof(struct monitor_device, member)
-static const uint16_t device_offsets[] = {D(read_bytes), D(write_bytes), D(reads), D(writes)};
+static const uint16_t device_offsets[] = {D(read_bytes),   D(write_bytes),   D(reads),      D(writes),
+                                          D(reads_merged), D(writes_merged), D(read_ms),    D(write_ms),
+                                          D(in_flight),    D(busy_ms),       D(weighted_ms)};
+
+#define F(member) offsetof(struct monitor_filesystem, member)
+static const uint16_t filesystem_offsets[] = {F(limit_bytes), F(used_bytes), F(inodes), F(inodes_free)};
 
 #define SELF(member) offsetof(struct monitor_self, member)
 static const uint16_t self_offsets[] = {SELF(cpu_ns),   SELF(resident_bytes), SELF(virtual_bytes),
@@ -119,6 +127,7 @@ static const uint16_t machine_offsets[] = {M(cpus), M(cores), M(sockets), M(memo
 FIELDS(sample);
 FIELDS(interface);
 FIELDS(device);
+FIELDS(filesystem);
 FIELDS(self);
 FIELDS(training);
 FIELDS(machine);

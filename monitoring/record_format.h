@@ -104,7 +104,7 @@ struct record_fields {
     size_t count;
 };
 extern const struct record_fields record_sample_fields, record_interface_fields, record_device_fields,
-    record_self_fields, record_training_fields, record_machine_fields;
+    record_filesystem_fields, record_self_fields, record_training_fields, record_machine_fields;
 
 static inline uint64_t record_field(const void *object, uint16_t offset)
 {

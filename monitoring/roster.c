@@ -27,6 +27,7 @@ void roster_release(struct roster *roster)
     free(roster->targets);
     free(roster->wishes);
     mst_buf_release(&roster->scratch);
+    oom_release(&roster->oom);
     roster->targets = NULL;
     roster->wishes = NULL;
     roster->count = roster->wish_count = 0;
@@ -68,6 +69,7 @@ void roster_forget(struct roster *roster, const char *id)
     const size_t i = position(roster, id);
     if (i == roster->count)
         return;
+    roster->faults += roster->targets[i]->faults;
     target_free(roster->targets[i]);
     roster->count--;
     memmove(roster->targets + i, roster->targets + i + 1, (roster->count - i) * sizeof *roster->targets);
@@ -159,6 +161,10 @@ int roster_event(struct roster *roster, const char *line, size_t bytes, struct m
         wish(roster, id);
     if (has_ended)
         roster_forget(roster, id);
+    if (strcmp(action, "oom") == 0)
+        oom_event(&roster->oom, id, mst_json_u64_or(event, "timeNano", 0));
+    else if (strcmp(action, "destroy") == 0)
+        oom_forget(&roster->oom, id);
     return 0;
 }
 

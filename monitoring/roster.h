@@ -10,6 +10,7 @@
 
 #include "muster/buf.h"
 #include "muster/monitor.h"
+#include "oom.h"
 #include "target.h"
 
 #include <cjson/cJSON.h>
@@ -36,6 +37,8 @@ struct roster {
     size_t wish_count, wish_capacity;
     uint64_t last_ticket;
     bool needs_list;        /* something was missed: ask for the list */
+    struct oom oom;         /* kills for want of memory */
+    uint64_t faults;        /* of containers that are no more */
     struct mst_buf scratch; /* for reading files */
 };
 

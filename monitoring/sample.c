@@ -31,3 +31,17 @@ bool monitor_cpu_percent(const struct monitor_sample *before, const struct monit
     *ret_percent = 100.0 * (double)(now->cpu_ns - before->cpu_ns) / (double)(now->read_ns - before->read_ns);
     return true;
 }
+
+bool monitor_docker_percent(const struct monitor_sample *before, const struct monitor_sample *now,
+                            double *ret_percent)
+{
+    if (!before || !(before->groups & MONITOR_CPU) || !(now->groups & MONITOR_CPU) ||
+        before->system_cpu_ns == 0 || now->system_cpu_ns == 0 || now->online_cpus == 0)
+        return false;
+    const bool has_grown = now->cpu_ns > before->cpu_ns && now->system_cpu_ns > before->system_cpu_ns;
+    *ret_percent = has_grown ? (double)(now->cpu_ns - before->cpu_ns) /
+                                   (double)(now->system_cpu_ns - before->system_cpu_ns) *
+                                   (double)now->online_cpus * 100.0
+                             : 0;
+    return true;
+}

@@ -41,8 +41,9 @@ static void open_machine(struct sampler *sampler)
     struct mst_error err = MST_ERROR_INIT;
     const struct monitor_container info = {
         .id = CGROUP_ROOT, .pid = 1, .is_machine = true, .health = MONITOR_HEALTH_NONE};
-    if (target_open(&sampler->roster.paths, &info, sampler->groups, "", &sampler->roster.scratch,
-                    &sampler->machine_target, &err) < 0)
+    machine_use_init(&sampler->machine_use, &sampler->roster.paths);
+    if (target_open(&sampler->roster.paths, &info, sampler->groups & ~(unsigned)MACHINE_GROUPS, "",
+                    &sampler->roster.scratch, &sampler->machine_target, &err) < 0)
         mst_log_warn("monitor", "the machine's own use is not shown: %s", err.text);
 }
 
@@ -74,6 +75,7 @@ void sampler_release(struct sampler *sampler)
     trainings_release(&sampler->trainings);
     follow_release(&sampler->follow);
     target_free(sampler->machine_target);
+    machine_use_release(&sampler->machine_use);
     roster_release(&sampler->roster);
     free(sampler->samples);
     free(sampler->before);
@@ -113,7 +115,9 @@ int sampler_wait(struct sampler *sampler, uint64_t deadline_ns, struct mst_error
         if (r == 0)
             r = follow_run(&sampler->follow, step_ns < deadline_ns ? step_ns : deadline_ns, err);
     } while (r == 0 && mst_now_ns() < deadline_ns);
-    sampler->has_source = sampler->follow.has_listed;
+    /* Known containers go on being read without the Engine, unless it is what reads them. */
+    sampler->has_source =
+        sampler->follow.has_listed && !(sampler->roster.is_remote && sampler->follow.is_down);
     return r;
 }
 
@@ -153,7 +157,7 @@ static void keep(struct sampler *sampler, struct target *target, const struct mo
     sampler->samples[i] = *sample;
     target->last = *sample;
     target->has_last = true;
-    if (sample->groups & MONITOR_IO_COUNTS)
+    if ((sample->groups & MONITOR_IO_COUNTS) && !target->info.is_machine)
         machine_devices_name(&sampler->devices, sampler->options->paths.procfs, &sampler->roster.scratch,
                              sampler->samples[i].devices, sample->device_count);
 }
@@ -173,23 +177,33 @@ static void complete_machine(const struct monitor_machine *machine, struct monit
     sample->groups |= MONITOR_SWAP_LIMIT;
 }
 
+/* Without a look at the control group the Engine's events are all there is. */
+static void count_oom(struct sampler *sampler, const struct target *target, struct monitor_sample *sample)
+{
+    if (sampler->roster.is_remote)
+        sample->groups |= MONITOR_OOM;
+    if (sample->groups & MONITOR_OOM)
+        sample->oom_kills = oom_total(&sampler->roster.oom, &target->info, sample->oom_kills);
+}
+
 static int read_all(struct sampler *sampler, unsigned wanted, struct mst_error *err)
 {
     struct roster *roster = &sampler->roster;
     struct monitor_sample sample;
-    uint64_t faults = sampler->faults_of_gone;
+    uint64_t faults = 0;
     if (sampler->machine_target &&
         target_sample(sampler->machine_target, wanted, &roster->scratch, &sample) == 0) {
         complete_machine(&sampler->pass.machine, &sample);
+        machine_use_sample(&sampler->machine_use, wanted, &roster->scratch, &sample);
         keep(sampler, sampler->machine_target, &sample);
     }
     for (size_t i = 0; i < roster->count;) {
         struct target *target = roster->targets[i];
         const int r = roster->is_remote ? api_take(target, &sample)
                                         : target_sample(target, wanted, &roster->scratch, &sample);
-        faults += target->faults;
+        if (r == 0 && uses_engine(sampler) && (wanted & MONITOR_OOM))
+            count_oom(sampler, target, &sample);
         if (r == -ENODEV) { /* sooner than the engine's event, which has nothing left to do then */
-            sampler->faults_of_gone += target->faults;
             roster_forget(roster, target->info.id);
             continue;
         }
@@ -199,9 +213,10 @@ static int read_all(struct sampler *sampler, unsigned wanted, struct mst_error *
             mst_log_debug("monitor", "container '%s': no file could be read this time", target->info.name);
         else
             return mst_error_errno(err, r, "container '%s'", target->info.name);
+        faults += target->faults;
         i++;
     }
-    sampler->pass.faults = faults;
+    sampler->pass.faults = faults + roster->faults;
     return 0;
 }
 
@@ -214,8 +229,12 @@ int sampler_take(struct sampler *sampler, unsigned wanted, const struct monitor_
         return r;
     pass->read_ns = mst_now_ns();
     pass->count = 0;
-    if (sampler->roster.is_remote)
+    if (sampler->roster.is_remote) {
+        /* Who asks for metrics meanwhile wakes us later: it must not cut off what another is waiting for. */
+        engine_set_cancel_fd(sampler->follow.engine, sampler->options->stop_fd);
         r = api_ask(&sampler->roster, sampler->follow.streams, err);
+        engine_set_cancel_fd(sampler->follow.engine, sampler->wake_fd);
+    }
     pass->wall_s = mst_wall_s();
     if (r == 0)
         r = read_all(sampler, wanted, err);

@@ -6,6 +6,7 @@
 
 #include "follow.h"
 #include "machine.h"
+#include "machine_use.h"
 #include "muster/monitor.h"
 #include "roster.h"
 #include "training.h"
@@ -19,12 +20,12 @@ struct sampler {
     uint64_t scan_ns;     /* when to look through the control groups again */
     bool has_source, has_asked_version;
     struct target *machine_target; /* NULL: only containers */
+    struct machine_use machine_use;
     struct machine_devices devices;
     struct monitor_pass pass; /* the newest */
     struct monitor_sample *samples, *before;
     size_t capacity;
     struct trainings trainings;
-    uint64_t faults_of_gone; /* of containers that are no more */
 };
 
 /* Connects, or looks through the control groups; `wake_fd` readable ends a sampler_wait(). `with_machine`:

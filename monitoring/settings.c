@@ -210,7 +210,7 @@ static int kinds_of(struct settings *settings, const char *text, unsigned *ret_k
                  {"app", 0},
                  {"advtcp", 0},
                  {"cpu_topology", 0},
-                 {"cpuLoad", 0},
+                 {"cpuLoad", METRICS_LOAD},
                  {"cpuset", 0},
                  {"hugetlb", 0},
                  {"memory_numa", 0},
@@ -435,7 +435,7 @@ SET(refused)
     {.name = "timestamps", .argument = "WHICH", .fallback = "none", .set = set_timestamps, \
      .help = "cadvisor: on every sample of a container; none: on\ncontainer_last_seen only"}, \
     {.name = "disable_metrics", .argument = "LIST", .set = set_disable, \
-     .help = "groups to leave out, by cAdvisor's names: cpu, memory,\ndisk, diskIO, network, process, oom_event, pressure;\nand training"}, \
+     .help = "groups to leave out, by cAdvisor's names: cpu, memory,\ndisk, diskIO, network, process, oom_event, pressure,\ncpuLoad; and training"}, \
     {.name = "enable_metrics", .argument = "LIST", .set = set_enable, \
      .help = "only these groups"}, \
     {.name = "disable_root_cgroup_stats", .argument = "BOOL", .set = set_no_machine, \

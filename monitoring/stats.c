@@ -27,6 +27,8 @@ static struct stats_row row_of(const struct monitor_pass *pass, const struct sta
     memcpy(row.name, info->name, sizeof row.name);
     row.has_cpu = monitor_cpu_percent(before->read_ns ? before : NULL, sample, &row.cpu_percent);
     row.cpu_percent *= options->cpu_scale > 0 ? options->cpu_scale : 1;
+    if (options->is_docker_cpu && before->read_ns)
+        row.has_cpu = monitor_docker_percent(before, sample, &row.cpu_percent) || row.has_cpu;
     row.has_memory = monitor_memory_used(sample, &row.memory_bytes);
     row.has_limit = monitor_memory_limit(sample, machine_memory(pass), &row.limit_bytes);
     row.has_net = sample->groups & MONITOR_NETWORK;

@@ -14,6 +14,7 @@ struct made_pass {
     struct monitor_container containers[PASSES_MAX];
     struct monitor_interface interfaces[PASSES_MAX][2];
     struct monitor_device devices[PASSES_MAX][2];
+    struct monitor_filesystem filesystems[PASSES_MAX][2];
     struct monitor_training training;
 };
 
@@ -47,12 +48,19 @@ static inline void make_pass(struct made_pass *made, size_t count, uint64_t tick
         sample->interface_count = 2;
         sample->devices = made->devices[i];
         sample->device_count = 2;
+        sample->filesystems = made->filesystems[i];
+        sample->filesystem_count = 1 + tick % 2; /* one that comes and goes */
         for (size_t j = 0; j < 2; j++) {
             (void)snprintf(made->interfaces[i][j].name, MONITOR_INTERFACE_BYTES, "eth%zu", j);
             made->interfaces[i][j].rx_bytes = 4096 * (j + 1) + tick;
             made->devices[i][j] = (struct monitor_device){
                 .major = 8, .minor = (uint32_t)j, .read_bytes = 512 * tick, .writes = tick};
             (void)snprintf(made->devices[i][j].name, MONITOR_DEVICE_BYTES, "/dev/sd%c", (char)('a' + j));
+            made->devices[i][j].read_ms = 1500 + tick;
+            made->devices[i][j].in_flight = tick % 2;
+            made->filesystems[i][j] = (struct monitor_filesystem){
+                .limit_bytes = 1000000, .used_bytes = 1000 * tick, .inodes = 100, .inodes_free = 99 - tick};
+            (void)snprintf(made->filesystems[i][j].source, MONITOR_NAME_BYTES, "/dev/sd%c1", (char)('a' + j));
         }
     }
     (void)snprintf(made->training.slot, sizeof made->training.slot, "w1.1");

@@ -78,6 +78,31 @@ static void labels_are_cadvisors_and_in_order(void **state)
     mst_buf_release(&page);
 }
 
+static void disks_filesystems_and_tasks_are_the_machines(void **state)
+{
+    static struct made_pass made;
+    (void)state;
+    make_pass(&made, 2, 1);
+    made.samples[1].groups &= ~(unsigned)(MONITOR_IO_TIMES | MONITOR_FILESYSTEMS | MONITOR_TASKS);
+    made.samples[0].tasks_running = 3;
+    made.samples[0].load_milli = 2500;
+    struct mst_buf page = page_of(&made.pass, &all);
+    has(&page, "\ncontainer_fs_limit_bytes{device=\"/dev/sda1\",id=\"/\"} 1e+06\n");
+    has(&page, "\ncontainer_fs_usage_bytes{device=\"/dev/sdb1\",id=\"/\"} 1000\n");
+    has(&page, "\ncontainer_fs_inodes_total{device=\"/dev/sda1\",id=\"/\"} 100\n");
+    has(&page, "\ncontainer_fs_inodes_free{device=\"/dev/sda1\",id=\"/\"} 98\n");
+    has(&page, "\ncontainer_fs_read_seconds_total{device=\"/dev/sda\",id=\"/\"} 1.501\n");
+    has(&page, "\ncontainer_fs_sector_reads_total{device=\"/dev/sda\",id=\"/\"} 1\n");
+    has(&page, "\ncontainer_fs_io_current{device=\"/dev/sda\",id=\"/\"} 1\n");
+    has(&page, "\ncontainer_tasks_state{id=\"/\",state=\"running\"} 3\n");
+    has(&page, "\ncontainer_cpu_load_average_10s{id=\"/\"} 2500\n");
+    has(&page, "\ncontainer_fs_reads_bytes_total{" SERVICE "device=\"/dev/sda\"," ID);
+    lacks(&page, "container_fs_usage_bytes{" SERVICE);
+    lacks(&page, "container_fs_io_current{" SERVICE);
+    lacks(&page, "container_tasks_state{" SERVICE);
+    mst_buf_release(&page);
+}
+
 static void what_was_not_read_is_not_there(void **state)
 {
     static struct made_pass made;
@@ -157,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_come_once_and_in_the_order_of_their_names),
         cmocka_unit_test(labels_are_cadvisors_and_in_order),
+        cmocka_unit_test(disks_filesystems_and_tasks_are_the_machines),
         cmocka_unit_test(what_was_not_read_is_not_there),
         cmocka_unit_test(quota_metrics_are_for_those_with_a_quota),
         cmocka_unit_test(options_leave_out_and_stamp),

@@ -59,6 +59,31 @@ static void a_first_sample_has_no_cpu_percent(void **state)
     assert_true(percent == -1);
 }
 
+/* The numbers of one container in two replies of an Engine, and what `docker stats` made of them. */
+static void dockers_percent_is_dockers_formula(void **state)
+{
+    const struct monitor_sample before = {.groups = MONITOR_CPU,
+                                          .cpu_ns = 12345678901,
+                                          .system_cpu_ns = 9876540000000,
+                                          .online_cpus = 2};
+    struct monitor_sample now = before;
+    double percent = 7777;
+    (void)state;
+    assert_true(monitor_docker_percent(&before, &now, &percent) && percent == 0); /* nothing has grown */
+    now.cpu_ns += 301000000;
+    assert_true(monitor_docker_percent(&before, &now, &percent) && percent == 0);
+    now.system_cpu_ns += 1990000000;
+    assert_true(monitor_docker_percent(&before, &now, &percent));
+    assert_true(percent == 301000000.0 / 1990000000.0 * 2.0 * 100.0);
+    now.cpu_ns = before.cpu_ns - 1; /* began anew: no spike */
+    assert_true(monitor_docker_percent(&before, &now, &percent) && percent == 0);
+    now.system_cpu_ns = 0;
+    percent = 7777;
+    assert_false(monitor_docker_percent(&before, &now, &percent));
+    assert_false(monitor_docker_percent(NULL, &before, &percent));
+    assert_true(percent == 7777);
+}
+
 static void memory_in_use_leaves_out_what_can_be_had_back(void **state)
 {
     static const struct {
@@ -112,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cpu_percent_is_the_difference_of_two_samples),
         cmocka_unit_test(a_first_sample_has_no_cpu_percent),
+        cmocka_unit_test(dockers_percent_is_dockers_formula),
         cmocka_unit_test(memory_in_use_leaves_out_what_can_be_had_back),
         cmocka_unit_test(without_a_limit_the_machine_is_the_limit),
     };

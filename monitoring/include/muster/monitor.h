@@ -88,15 +88,19 @@ enum monitor_group {
     MONITOR_MEMORY_PRESSURE = 1 << 25,
     MONITOR_IO_PRESSURE = 1 << 26,
     MONITOR_IO_COUNTS = 1 << 27,
+    MONITOR_IO_TIMES = 1 << 28, /* the following of the machine only */
+    MONITOR_FILESYSTEMS = 1 << 29,
+    MONITOR_TASKS = 1 << 30,
 };
 #define MONITOR_GROUPS_BASIC 0xffU /* what csv, emit and the charts need */
 #define MONITOR_GROUPS_STATS (MONITOR_GROUPS_BASIC | MONITOR_THREADS)
-#define MONITOR_GROUPS_ALL   0xfffffffU
+#define MONITOR_GROUPS_ALL   0x7fffffffU
 
 #define MONITOR_INTERFACE_BYTES 16 /* the kernel's IFNAMSIZ */
 #define MONITOR_DEVICE_BYTES    32
 #define MONITOR_INTERFACES_MAX  32 /* those behind count in the sums only */
 #define MONITOR_DEVICES_MAX     32
+#define MONITOR_FILESYSTEMS_MAX 32
 
 struct monitor_interface {
     char name[MONITOR_INTERFACE_BYTES]; /* inside the container */
@@ -109,6 +113,17 @@ struct monitor_device {
     char name[MONITOR_DEVICE_BYTES]; /* "/dev/sda"; "" where the kernel does not tell */
     uint64_t read_bytes, write_bytes;
     uint64_t reads, writes; /* MONITOR_IO_COUNTS */
+    /* MONITOR_IO_TIMES: how the whole disk has fared, whoever used it. */
+    uint64_t reads_merged, writes_merged; /* with a neighbour, before they were sent */
+    uint64_t read_ms, write_ms;           /* summed over requests */
+    uint64_t in_flight;
+    uint64_t busy_ms, weighted_ms; /* with any request under way; summed over those */
+};
+
+struct monitor_filesystem {
+    char source[MONITOR_NAME_BYTES]; /* "/dev/sda1": what is mounted; no quotes and no backslashes in it */
+    uint64_t limit_bytes, used_bytes;
+    uint64_t inodes, inodes_free;
 };
 
 struct monitor_sample {
@@ -152,12 +167,20 @@ struct monitor_sample {
     uint64_t cpu_waiting_us, cpu_stalled_us;        /* MONITOR_CPU_PRESSURE, v2 only */
     uint64_t memory_waiting_us, memory_stalled_us;  /* MONITOR_MEMORY_PRESSURE, v2 only */
     uint64_t io_waiting_us, io_stalled_us;          /* MONITOR_IO_PRESSURE, v2 only */
+    uint64_t tasks_running, tasks_iowaiting;        /* MONITOR_TASKS; this process is not among them */
+    uint64_t load_milli; /* running tasks, smoothed over some 10 s, in thousandths */
+
+    /* Not recorded: what Docker's formula for CPU % divides by, user to softirq over all CPUs, without stolen
+     * time; 0: not known. */
+    uint64_t system_cpu_ns, online_cpus;
 
     /* One entry each. Borrowed as `container` is; those of an older sample are not kept. */
     struct monitor_interface *interfaces; /* MONITOR_NETWORK */
     size_t interface_count;
     struct monitor_device *devices; /* MONITOR_IO */
     size_t device_count;
+    struct monitor_filesystem *filesystems; /* MONITOR_FILESYSTEMS */
+    size_t filesystem_count;
 };
 
 /* What the samples were taken on. Texts are "" and numbers 0 where they are not known. */
@@ -224,6 +247,11 @@ bool monitor_memory_limit(const struct monitor_sample *sample, uint64_t machine_
  * there is no such number: a first sample, no time in between, or a counter that began anew. */
 bool monitor_cpu_percent(const struct monitor_sample *before, const struct monitor_sample *now,
                          double *ret_percent);
+
+/* The same by Docker's own formula: over the time that the CPUs counted, 0 where either has not grown. False
+ * when the samples do not hold that time. */
+bool monitor_docker_percent(const struct monitor_sample *before, const struct monitor_sample *now,
+                            double *ret_percent);
 
 /* ---- running ---- */
 
