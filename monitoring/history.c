@@ -9,19 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUES_MAX (HISTORY_VALUES > HISTORY_TRAINING_VALUES ? HISTORY_VALUES : HISTORY_TRAINING_VALUES)
-
+/* On a node where containers come and go most series are of those that have gone. They shrink to the ticks
+ * that they had, and texts are no longer than they are, so that thousands of them stay within a few MB. */
 struct history_series {
-    char id[MONITOR_ID_BYTES]; /* containers */
-    char name[MONITOR_NAME_BYTES], image[2 * MONITOR_NAME_BYTES];
-    char stack[MONITOR_NAME_BYTES], service[MONITOR_NAME_BYTES], slot[MONITOR_NAME_BYTES];
+    char id[MONITOR_ID_BYTES];                   /* containers */
+    char *name, *image, *stack, *service, *slot; /* owned */
     bool is_machine;
     double started_s;
     struct monitor_sample last; /* of the tick before */
     uint64_t limit_bytes, threads;
-    struct monitor_training training; /* trainings */
-    uint64_t last_tick;               /* the newest with a value */
-    float *values;                    /* [value][tick % capacity]; NAN: none */
+    struct monitor_training *training; /* owned; of trainings */
+    uint64_t first_tick, last_tick;    /* the newest with a value */
+    uint64_t base;                     /* of what has gone: the tick of the first value that is left... */
+    size_t span;                       /* ... and how many there are; 0: a ring over `capacity` ticks */
+    float *values;                     /* [value][tick % capacity] or [value][tick - base]; NAN: none */
 };
 
 int history_init(struct history *history, size_t capacity, const char *node, const char *version,
@@ -34,9 +35,65 @@ int history_init(struct history *history, size_t capacity, const char *node, con
 
 static void series_free(struct history_series *series)
 {
-    if (series)
-        free(series->values);
+    if (!series)
+        return;
+    free(series->name);
+    free(series->image);
+    free(series->stack);
+    free(series->service);
+    free(series->slot);
+    free(series->training);
+    free(series->values);
     free(series);
+}
+
+static float value_at(const struct history *history, const struct history_series *series, size_t value,
+                      uint64_t tick)
+{
+    if (series->span == 0)
+        return series->values[value * history->capacity + (size_t)(tick % history->capacity)];
+    return tick >= series->base && tick - series->base < series->span
+               ? series->values[value * series->span + (size_t)(tick - series->base)]
+               : NAN;
+}
+
+/* In sight when the tick that is being made is there. */
+static uint64_t oldest_tick(const struct history *history)
+{
+    return history->ticks >= history->capacity ? history->ticks + 1 - history->capacity : 0;
+}
+
+/* Into `room` ticks from `base` on, or into a ring with `span` 0. False without memory; it is then as before.
+ */
+static bool reshape(const struct history *history, struct history_series *series, size_t values,
+                    uint64_t base, size_t span)
+{
+    const size_t room = span ? span : history->capacity;
+    float *numbers = reallocarray(NULL, room, values * sizeof *numbers);
+    if (!numbers)
+        return false;
+    const uint64_t oldest = oldest_tick(history);
+    for (size_t v = 0; v < values; v++) {
+        for (size_t i = 0; span == 0 && i < room; i++)
+            numbers[v * room + i] = NAN;
+        for (uint64_t tick = span ? base : oldest; tick < (span ? base + span : history->ticks); tick++)
+            numbers[v * room + (size_t)(span ? tick - base : tick % room)] =
+                value_at(history, series, v, tick);
+    }
+    free(series->values);
+    series->values = numbers;
+    series->base = base;
+    series->span = span;
+    return true;
+}
+
+/* It has gone: only the ticks that it had, and that are still in sight. */
+static void shrink(const struct history *history, struct history_series *series, size_t values)
+{
+    const uint64_t oldest = oldest_tick(history);
+    const uint64_t base = series->first_tick > oldest ? series->first_tick : oldest;
+    if (series->span == 0 && series->last_tick >= base && series->last_tick + 1 - base < history->capacity)
+        (void)reshape(history, series, values, base, (size_t)(series->last_tick + 1 - base));
 }
 
 void history_release(struct history *history)
@@ -51,11 +108,26 @@ void history_release(struct history *history)
     *history = (struct history){0};
 }
 
+/* Room for one more where there are too many: what has been gone for longest is forgotten. */
+static bool drop_oldest(const struct history *history, struct history_series **list, size_t *count)
+{
+    size_t oldest = 0;
+    for (size_t i = 1; i < *count; i++) {
+        if (list[i]->last_tick < list[oldest]->last_tick)
+            oldest = i;
+    }
+    if (list[oldest]->last_tick + 1 >= history->ticks)
+        return false;
+    series_free(list[oldest]);
+    memmove(list + oldest, list + oldest + 1, (--*count - oldest) * sizeof *list);
+    return true;
+}
+
 /* NULL without memory, or when there are too many. */
 static struct history_series *add_series(const struct history *history, struct history_series ***list,
                                          size_t *count, size_t *room, size_t values)
 {
-    if (*count == HISTORY_SERIES_MAX)
+    if (*count == HISTORY_SERIES_MAX && !drop_oldest(history, *list, count))
         return NULL;
     if (*count == *room) {
         const size_t wanted = *room ? *room * 2 : 16;
@@ -74,6 +146,7 @@ static struct history_series *add_series(const struct history *history, struct h
     for (size_t i = 0; i < history->capacity * values; i++)
         numbers[i] = NAN;
     series->values = numbers;
+    series->first_tick = history->ticks;
     (*list)[(*count)++] = series;
     return series;
 }
@@ -90,7 +163,9 @@ static void make_tick(const struct history *history, struct history_series **lis
             series_free(list[i]);
             continue;
         }
-        for (size_t v = 0; v < values; v++)
+        if (list[i]->last_tick + 1 < history->ticks)
+            shrink(history, list[i], values);
+        for (size_t v = 0; v < values && list[i]->span == 0; v++)
             list[i]->values[v * history->capacity + at] = NAN;
         list[kept++] = list[i];
     }
@@ -125,6 +200,37 @@ static void put_rates(const struct history *history, struct history_series *seri
     }
 }
 
+static int set_text(char **text, const char *value)
+{
+    if (*text && strcmp(*text, value) == 0)
+        return 0;
+    char *copy = strdup(value);
+    if (!copy)
+        return -ENOMEM;
+    free(*text);
+    *text = copy;
+    return 0;
+}
+
+static int describe(struct history_series *series, const struct monitor_container *info)
+{
+    const struct {
+        char **text;
+        const char *value;
+    } texts[] = {{&series->name, info->name},
+                 {&series->image, info->image},
+                 {&series->stack, info->stack},
+                 {&series->service, info->service},
+                 {&series->slot, info->slot}};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < MST_ARRAY_COUNT(texts); i++)
+        r = set_text(texts[i].text, texts[i].value);
+    memcpy(series->id, info->id, sizeof series->id);
+    series->is_machine = info->is_machine;
+    series->started_s = info->started_s;
+    return r;
+}
+
 static int add_container(struct history *history, const struct monitor_pass *pass, size_t i)
 {
     const struct monitor_sample *sample = &pass->samples[i];
@@ -138,16 +244,12 @@ static int add_container(struct history *history, const struct monitor_pass *pas
         series = add_series(history, &history->series, &history->count, &history->room, HISTORY_VALUES);
     if (!series)
         return history->count == HISTORY_SERIES_MAX ? 0 : -ENOMEM;
+    if (series->span > 0 && !reshape(history, series, HISTORY_VALUES, 0, 0)) /* it is back */
+        return -ENOMEM;
     const bool is_same_start = series->last.read_ns > 0 && series->last.read_ns < sample->read_ns &&
                                series->started_s == info->started_s;
-    memcpy(series->id, info->id, sizeof series->id);
-    memcpy(series->name, info->name, sizeof series->name);
-    memcpy(series->image, info->image, sizeof series->image);
-    memcpy(series->stack, info->stack, sizeof series->stack);
-    memcpy(series->service, info->service, sizeof series->service);
-    memcpy(series->slot, info->slot, sizeof series->slot);
-    series->is_machine = info->is_machine;
-    series->started_s = info->started_s;
+    if (describe(series, info) < 0)
+        return -ENOMEM;
     series->last_tick = history->ticks;
     uint64_t bytes;
     if (monitor_memory_limit(sample, pass->machine.memory_bytes, &bytes))
@@ -162,20 +264,35 @@ static int add_container(struct history *history, const struct monitor_pass *pas
     return 0;
 }
 
+static struct history_series *add_training_series(struct history *history)
+{
+    struct history_series *series = add_series(history, &history->trainings, &history->training_count,
+                                               &history->training_room, HISTORY_TRAINING_VALUES);
+    if (!series)
+        return NULL;
+    series->training = calloc(1, sizeof *series->training);
+    if (series->training)
+        return series;
+    history->training_count--; /* it was added last */
+    series_free(series);
+    return NULL;
+}
+
 static int add_training(struct history *history, const struct monitor_training *training)
 {
     struct history_series *series = NULL;
     for (size_t s = 0; s < history->training_count && !series; s++) {
-        if (strcmp(history->trainings[s]->training.slot, training->slot) == 0 &&
-            strcmp(history->trainings[s]->training.container, training->container) == 0)
+        const struct monitor_training *known = history->trainings[s]->training;
+        if (strcmp(known->slot, training->slot) == 0 && strcmp(known->container, training->container) == 0)
             series = history->trainings[s];
     }
     if (!series)
-        series = add_series(history, &history->trainings, &history->training_count, &history->training_room,
-                            HISTORY_TRAINING_VALUES);
+        series = add_training_series(history);
     if (!series)
         return history->training_count == HISTORY_SERIES_MAX ? 0 : -ENOMEM;
-    series->training = *training;
+    if (series->span > 0 && !reshape(history, series, HISTORY_TRAINING_VALUES, 0, 0))
+        return -ENOMEM;
+    *series->training = *training;
     series->last_tick = history->ticks;
     if ((training->groups & MONITOR_TRAINING_PROGRESS) && !training->is_done) {
         put(history, series, HISTORY_LOSS, training->loss);
@@ -255,7 +372,7 @@ static void add_values(struct json *json, const struct history *history, const s
     add(json, key);
     add(json, "\":[");
     for (uint64_t tick = first; json->code == 0 && tick < history->ticks; tick++) {
-        const float number = series->values[value * history->capacity + (size_t)(tick % history->capacity)];
+        const float number = value_at(history, series, value, tick);
         if (!isfinite(number))
             json->code = mst_buf_append_text(json->text, "null,");
         else
@@ -290,7 +407,7 @@ static void add_training_json(struct json *json, const struct history *history,
                               const struct history_series *series, uint64_t first)
 {
     static const char *const keys[HISTORY_TRAINING_VALUES] = {"loss", "step_ms", "accuracy"};
-    const struct monitor_training *training = &series->training;
+    const struct monitor_training *training = series->training;
     add(json, "{");
     add_string(json, "slot", training->slot);
     add_string(json, "container", training->container);
