@@ -211,6 +211,7 @@ static int finish(struct trainer_factors *factors, struct trainer *trainer,
     stats->wait_ms += own.wait_ms;
     stats->transfer_ms += own.transfer_ms;
     stats->bytes_sent += own.bytes_sent;
+    stats->waited_for = own.waited_for ? own.waited_for : stats->waited_for;
     return 0;
 }
 

@@ -106,6 +106,7 @@ static void add_stats(struct trainer_exchange_stats *all, const struct trainer_e
     all->wait_ms += own->wait_ms;
     all->transfer_ms += own->transfer_ms;
     all->bytes_sent += own->bytes_sent;
+    all->waited_for = own->waited_for ? own->waited_for : all->waited_for;
 }
 
 /* The parts of all shards, `floats` each; this worker's are there. */

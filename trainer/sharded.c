@@ -143,6 +143,7 @@ static int sum(struct trainer *trainer, uint64_t purpose, float *values, size_t 
     stats->wait_ms += own.wait_ms;
     stats->transfer_ms += own.transfer_ms;
     stats->bytes_sent += own.bytes_sent;
+    stats->waited_for = own.waited_for ? own.waited_for : stats->waited_for;
     return 0;
 }
 

@@ -240,6 +240,7 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
         .wait_ms = exchanged.wait_ms,
         .transfer_ms = exchanged.transfer_ms,
         .bytes_sent = exchanged.bytes_sent,
+        .waited_for = exchanged.waited_for,
         .paused = tail[TRAINER_TAIL_PAUSE] > 0,
     };
     return 0;

@@ -228,6 +228,15 @@ static int take_events(struct trainer_exchange *exchange, struct mst_error *err)
     return 0;
 }
 
+/* After a pause: whose socket can go on. */
+static void note_who_came(struct trainer_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->link_count; i++) {
+        if (exchange->fds[i + 1].revents)
+            exchange->waited_for = exchange->links[i].peer + 1;
+    }
+}
+
 /* Until a socket can go on; without `wait`, only look. 1: one can, or it is worth another look; 0: none. */
 static int wait_for_links(struct trainer_exchange *exchange, bool wait, struct mst_error *err)
 {
@@ -248,8 +257,10 @@ static int wait_for_links(struct trainer_exchange *exchange, bool wait, struct m
     if (wait && n == 0)
         n = poll(exchange->fds, exchange->link_count + 1, mst_ms_until(deadline_ns, INT32_MAX));
     const uint64_t end_ns = mst_now_ns();
-    if (wait && end_ns - start_ns >= PAUSE_NS)
+    if (wait && end_ns - start_ns >= PAUSE_NS) {
         exchange->paused_ns += end_ns - start_ns;
+        note_who_came(exchange);
+    }
     if (n < 0 && errno != EINTR)
         return mst_error_errno(err, -errno, "wait for the other workers");
     if (n == 0 && wait && end_ns >= deadline_ns)
@@ -314,6 +325,7 @@ static void start(struct trainer_exchange *exchange, const struct exchange_traff
     exchange->step = step;
     exchange->progress_ns = mst_now_ns();
     exchange->paused_ns = 0;
+    exchange->waited_for = 0;
     exchange->bytes_sent = exchange->bytes_received = 0;
 }
 
@@ -376,6 +388,7 @@ int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_s
         .wait_ms = (double)exchange->paused_ns / MST_NS_PER_MS,
         .transfer_ms = (double)(total_ns - exchange->paused_ns) / MST_NS_PER_MS,
         .bytes_sent = exchange->bytes_sent,
+        .waited_for = exchange->waited_for,
     };
     return 0;
 }

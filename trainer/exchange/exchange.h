@@ -159,6 +159,7 @@ struct trainer_exchange {
     } gather;
     uint64_t progress_ns; /* mst_now_ns() of the last byte moved */
     uint64_t paused_ns;   /* spent in waiting, without a byte */
+    uint32_t waited_for;  /* 1 + the rank that ended the last pause; 0: none yet */
     uint64_t bytes_sent, bytes_received;
 };
 

@@ -166,6 +166,7 @@ struct trainer_exchange_stats {
     double wait_ms; /* in pauses of 2 ms or more without a byte: a neighbour is still computing, or stopped */
     double transfer_ms;  /* the rest, until the sum was complete */
     uint64_t bytes_sent; /* frames and payload */
+    uint32_t waited_for; /* 1 + the rank whose bytes, or room for ours, ended the last such pause; 0: nobody */
 };
 
 /* What the floats of a gradient become on the wire: binary32 as they are, or bfloat16, half the bytes with 8
@@ -373,7 +374,8 @@ struct trainer_step_stats {
     double wait_ms;
     double transfer_ms;
     uint64_t bytes_sent;
-    bool paused; /* a worker asked for it in this step; the same in all of them */
+    uint32_t waited_for; /* 1 + the rank that the exchange's last pause was for, 0: nobody */
+    bool paused;         /* a worker asked for it in this step; the same in all of them */
 };
 
 /* One step of mirrored SGD. `pause` travels with the gradients, so that all workers learn of it after the
