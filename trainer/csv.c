@@ -13,7 +13,7 @@ int csv_open(struct csv_reader *reader, const char *path, char separator, struct
 {
     *reader = (struct csv_reader){
         .path = path, .separator = separator, .next_line = 1, .text = MST_BUF_INIT(CSV_MAX_ROW_BYTES)};
-    const int r = packed_open(path, &reader->file, err);
+    const int r = packed_open(&reader->file, path, err);
     if (r < 0)
         return r;
     reader->buffer = malloc(CSV_BUFFER_BYTES);
@@ -26,7 +26,7 @@ int csv_open(struct csv_reader *reader, const char *path, char separator, struct
 
 void csv_release(struct csv_reader *reader)
 {
-    packed_closep(&reader->file);
+    packed_close(&reader->file);
     free(reader->buffer);
     free(reader->fields);
     mst_buf_release(&reader->text);
@@ -38,8 +38,7 @@ static int peek(struct csv_reader *reader, int *ret_byte, struct mst_error *err)
 {
     if (reader->at == reader->filled) {
         const bool first = reader->filled == 0;
-        const int r =
-            packed_read(reader->file, reader->path, reader->buffer, CSV_BUFFER_BYTES, &reader->filled, err);
+        const int r = packed_read(&reader->file, reader->buffer, CSV_BUFFER_BYTES, &reader->filled, err);
         if (r < 0)
             return r;
         reader->at = first && reader->filled >= 3 && memcmp(reader->buffer, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;

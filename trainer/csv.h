@@ -17,7 +17,7 @@
 struct csv_reader {
     const char *path; /* borrowed */
     char separator;
-    gzFile file;
+    struct packed_file file;
     char *buffer; /* CSV_BUFFER_BYTES, owned */
     size_t at, filled;
     size_t next_line;

@@ -241,12 +241,16 @@ static int read_images(struct description *description, struct mst_error *err)
     return r >= 0 && description->channels == 2 ? wrong(description, "channels", "1 or 3", err) : r;
 }
 
-static bool is_there(const char *folder, const char *name, mode_t kind)
+/* Whatever has the name of a file is taken for it, so that one which cannot be read is told, not passed over.
+ */
+static bool is_there(const char *folder, const char *name, bool as_folder)
 {
     mst_cleanup(mst_freep) char *path = mst_path_join(folder, name);
     struct stat status;
 
-    return path && stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
+    if (!path || stat(path, &status) < 0)
+        return path && errno != ENOENT && !as_folder;
+    return !as_folder || S_ISDIR(status.st_mode);
 }
 
 /* What a description would say of this folder. */
@@ -254,12 +258,12 @@ static const char *look_at(const char *folder)
 {
     if (data_idx_is_there(folder))
         return "{\"format\": \"idx\"}";
-    if (is_there(folder, DEFAULT_TRAIN, S_IFREG) && is_there(folder, DEFAULT_TEST, S_IFREG))
+    if (is_there(folder, DEFAULT_TRAIN, false) && is_there(folder, DEFAULT_TEST, false))
         return "{\"format\": \"csv\", \"train\": \"" DEFAULT_TRAIN "\", \"test\": \"" DEFAULT_TEST
                "\", \"label\": \"" DEFAULT_LABEL "\"}";
-    if (is_there(folder, DEFAULT_TRAIN, S_IFREG))
+    if (is_there(folder, DEFAULT_TRAIN, false))
         return "{\"format\": \"csv\", \"train\": \"" DEFAULT_TRAIN "\", \"label\": \"" DEFAULT_LABEL "\"}";
-    if (is_there(folder, "train", S_IFDIR))
+    if (is_there(folder, "train", true))
         return "{\"format\": \"images\"}";
     return NULL;
 }
@@ -274,7 +278,7 @@ static int load(const char *folder, struct description *description, struct mst_
         return mst_error_errno(err, -errno, "open data folder '%s'", folder);
     if (!S_ISDIR(status.st_mode))
         return mst_error_set(err, -ENOTDIR, "open data folder '%s': it is not a folder", folder);
-    if (is_there(folder, DESCRIPTION_NAME, S_IFREG))
+    if (is_there(folder, DESCRIPTION_NAME, false))
         return mst_file_read(description->path, text, err);
     const char *guess = look_at(folder);
     if (!guess)

@@ -265,6 +265,12 @@ int encoding_take(struct table_plan *plan, const char *text, struct mst_error *e
     if (r < 0)
         return r;
     drop_inputs(plan, count);
-    return take_columns(plan, plan->count > count ? cJSON_GetObjectItemCaseSensitive(json, "outputs") : NULL,
-                        count, plan->count, err);
+    r = take_columns(plan, plan->count > count ? cJSON_GetObjectItemCaseSensitive(json, "outputs") : NULL,
+                     count, plan->count, err);
+    /* Classes have names, and what is predicted as a number has none. */
+    for (size_t i = count; i < plan->count && r >= 0; i++) {
+        if (plan->columns[i].is_categorical == (plan->description->targets != NULL))
+            r = different(&plan->columns[i], err);
+    }
+    return r;
 }

@@ -18,14 +18,14 @@ static uint32_t big_endian_32(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-static int read_header(gzFile file, const char *path, size_t dims, struct trainer_idx *idx,
-                       struct mst_error *err)
+static int read_header(struct packed_file *file, size_t dims, struct trainer_idx *idx, struct mst_error *err)
 {
+    const char *path = file->path;
     uint8_t header[4 + 4 * (TRAINER_MAX_DIMS + 1)] = {0};
     const size_t header_bytes = 4 + 4 * dims;
     size_t got = 0;
 
-    int r = packed_read(file, path, header, header_bytes, &got, err);
+    int r = packed_read(file, header, header_bytes, &got, err);
     if (r < 0)
         return r;
     if (got < header_bytes)
@@ -61,8 +61,9 @@ static int read_header(gzFile file, const char *path, size_t dims, struct traine
     return 0;
 }
 
-static int read_values(gzFile file, const char *path, struct trainer_idx *idx, struct mst_error *err)
+static int read_values(struct packed_file *file, struct trainer_idx *idx, struct mst_error *err)
 {
+    const char *path = file->path;
     const size_t wanted = idx->count * trainer_shape_elements(&idx->shape);
     size_t held = 0, got = 0;
 
@@ -72,7 +73,7 @@ static int read_values(gzFile file, const char *path, struct trainer_idx *idx, s
         if (!grown)
             return mst_error_set(err, -ENOMEM, "read '%s': no memory for %zu bytes", path, held + piece);
         idx->values = grown;
-        const int r = packed_read(file, path, idx->values + held, piece, &got, err);
+        const int r = packed_read(file, idx->values + held, piece, &got, err);
         if (r < 0)
             return r;
         held += got;
@@ -82,7 +83,7 @@ static int read_values(gzFile file, const char *path, struct trainer_idx *idx, s
                                  wanted);
     }
     uint8_t trailing;
-    const int r = packed_read(file, path, &trailing, 1, &got, err);
+    const int r = packed_read(file, &trailing, 1, &got, err);
     if (r < 0)
         return r;
     if (got > 0)
@@ -95,14 +96,14 @@ int trainer_idx_read(const char *path, size_t dims, struct trainer_idx *ret_idx,
 {
     assert(dims >= 1 && dims <= TRAINER_MAX_DIMS + 1);
     struct trainer_idx idx = {0};
-    mst_cleanup(packed_closep) gzFile file = NULL;
+    mst_cleanup(packed_close) struct packed_file file = {0};
 
-    int r = packed_open(path, &file, err);
+    int r = packed_open(&file, path, err);
     if (r < 0)
         return r;
-    r = read_header(file, path, dims, &idx, err);
+    r = read_header(&file, dims, &idx, err);
     if (r >= 0)
-        r = read_values(file, path, &idx, err);
+        r = read_values(&file, &idx, err);
     if (r < 0) {
         trainer_idx_release(&idx);
         return r;

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that may be gzip-compressed, which their content tells and not their name. */
+/* Files that may be gzip-compressed, which their content tells and not their name. A file that somebody
+ * writes to while it is read is an error: half of the old and half of the new would be data that nobody has.
+ */
 #ifndef TRAINER_PACKED_H
 #define TRAINER_PACKED_H
 
 #include "muster/error.h"
 
 #include <stddef.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
-int packed_open(const char *path, gzFile *ret_file, struct mst_error *err);
+struct packed_file {
+    const char *path;     /* borrowed */
+    gzFile stream;        /* owned; NULL: not open */
+    int fd;               /* the stream's */
+    struct stat at_first; /* as it was opened */
+};
+
+int packed_open(struct packed_file *ret_file, const char *path, struct mst_error *err);
 /* Read up to `count` bytes: *ret_got is less only at the end of the file. -EBADMSG for damaged or truncated
- * gzip data. */
-int packed_read(gzFile file, const char *path, void *bytes, size_t count, size_t *ret_got,
-                struct mst_error *err);
-void packed_closep(gzFile *file); /* for mst_cleanup() */
+ * gzip data, and at the end of a file that is not as it was opened. */
+int packed_read(struct packed_file *file, void *bytes, size_t count, size_t *ret_got, struct mst_error *err);
+void packed_close(struct packed_file *file); /* for mst_cleanup(); zeros are fine */
 
 #endif

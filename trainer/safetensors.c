@@ -7,7 +7,6 @@
 #include "muster/json.h"
 
 #include <endian.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -308,18 +307,20 @@ int safetensors_read_metadata(const char *path, cJSON **ret_metadata, struct mst
 int safetensors_read(const char *path, const struct safetensors_entry *entries, size_t entry_count,
                      bool *ret_optional, cJSON **ret_metadata, struct mst_error *err)
 {
-    mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    mst_cleanup(mst_closep) int fd = -1;
     mst_cleanup(mst_json_deletep) cJSON *header = NULL;
     mst_cleanup(mst_json_deletep) cJSON *metadata = NULL;
     mst_cleanup(mst_freep) uint64_t *begins = calloc(entry_count, sizeof *begins);
-    struct reader reader = {.path = path, .fd = fd};
+    struct reader reader = {.path = path};
     size_t count = entry_count;
 
-    if (fd < 0)
-        return mst_error_errno(err, -errno, "open '%s'", path);
     if (!begins)
         return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
-    int r = read_header(&reader, &header, err);
+    int r = mst_file_open(path, &fd, err);
+    if (r < 0)
+        return r;
+    reader.fd = fd;
+    r = read_header(&reader, &header, err);
     if (r >= 0)
         count = count_entries(header, entries, entry_count);
     if (r >= 0)
