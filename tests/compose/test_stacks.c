@@ -72,6 +72,11 @@ static void check_worker(const struct compose_project *project, const char *key,
             fail_msg("no %s", expected[i]);
 }
 
+/* Every option that a recipe may speak for. */
+static const char *const of_recipes[] = {"MUSTER_RECIPE",     "MUSTER_EPOCHS",  "MUSTER_STEPS",
+                                         "MUSTER_BATCH",      "MUSTER_LR",      "MUSTER_MOMENTUM",
+                                         "MUSTER_VALIDATION", "MUSTER_PATIENCE"};
+
 static void shipped_stacks_are_read_without_a_warning(void **state)
 {
     (void)state;
@@ -92,6 +97,12 @@ static void shipped_stacks_are_read_without_a_warning(void **state)
         (void)snprintf(text, sizeof text, "MUSTER_CLUSTER=%s", stacks[i].key);
         assert_true(has(&service(project, "w1")->environment, text));
         assert_true(has(&service(project, "w1")->environment, "MUSTER_RUN=")); /* empty is as not set */
+        /* What a recipe says must not lose against a default of the stack. */
+        for (size_t n = 0; n < MST_ARRAY_COUNT(of_recipes); n++) {
+            (void)snprintf(text, sizeof text, "%s=", of_recipes[n]);
+            if (!has(&service(project, "w1")->environment, text))
+                fail_msg("%s is set", of_recipes[n]);
+        }
         assert_true(has(&service(project, "w1")->environment, "MUSTER_CHECKPOINT_STEPS="));
         assert_int_equal(project->config_count, 1);
         assert_true(project->configs[0].byte_count > 2 && project->configs[0].bytes[0] == '{');
@@ -166,6 +177,8 @@ static void what_users_set_goes_everywhere_it_belongs(void **state)
                                         "MUSTER_SUBNET=172.30.0.0/24",
                                         "MUSTER_CPUS=0.5",
                                         "MUSTER_MEMORY=512M",
+                                        "MUSTER_MODEL=/m.json",
+                                        "MUSTER_RECIPE=/r.json",
                                         "MUSTER_EPOCHS=2",
                                         "MUSTER_STEPS=7",
                                         "MUSTER_BATCH=8",
@@ -180,6 +193,8 @@ static void what_users_set_goes_everywhere_it_belongs(void **state)
     static const char *const expected[] = {"MUSTER_CLUSTER=mine",
                                            "MUSTER_WORKERS=4",
                                            "MUSTER_SUBNET=172.30.0.0/24",
+                                           "MUSTER_MODEL=/m.json",
+                                           "MUSTER_RECIPE=/r.json",
                                            "MUSTER_EPOCHS=2",
                                            "MUSTER_STEPS=7",
                                            "MUSTER_BATCH=8",
