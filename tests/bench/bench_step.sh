@@ -10,6 +10,9 @@
 # shellcheck source=tests/lab/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lab/lib.sh"
 
+# Who sets these wants one of OpenBLAS's kernels on many machines. Here each program shall have its best one.
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+
 folder=$(readlink -e "${1:?folder of bench_step}") agent=$(readlink -e "${2:?path of muster-agent}")
 shift 2
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -120,33 +123,54 @@ agents() {
             rate, kind, chosen, ms[1], ms[int((NR + 1) / 2)], bytes }'
 }
 
-printf '\nthree workers, one thread each, ms a step (rank 0), on the overlay\n'
-printf '%-8s %-28s %9s %9s %9s  %s\n' links exchange min median bytes 'of DDP'
+# turn RATE STEPS: DDP with each of its settings, then the agent with each kind, as lines of JSON; the kinds' with their
+# share of DDP's time in the same turn
+turn() {
+    local ddp=null kind
+    if $with_torch; then
+        together ddp "$PYTHON" "$source_dir/tests/bench/ddp_steps.py" --data "$data" --steps "$(($2 / 2 + 3))" \
+            --rank @ --world $WORKERS --master "${addresses[0]}:29500" --interface "$interface"
+        ddp=$(jq -s -c 'min_by(.median_ms)' "$test_folder/ddp0.out")
+        jq -c --arg rate "$1" '{rate: $rate, kind: "torch DDP", bytes_sent: 0} + .' <<<"$ddp"
+    fi
+    for kind in ${kinds//,/ }; do
+        agents "$1" "$kind" "$(($2 + 4))" |
+            jq -c --argjson ddp "$ddp" '.of_ddp = (if $ddp then .median_ms / $ddp.median_ms else null end)'
+    done
+}
+
+printf '\nthree workers, one thread each, on the overlay: ms a step (rank 0), medians of turns, by DDP of the same turn\n'
+printf '%-8s %-28s %9s %9s %9s  %s\n' links exchange min median bytes 'of DDP (least to most)'
 for rate in ${rates//,/ }; do
-    count=$steps
+    # What disturbs the machine for a second changes one turn. Where links are slow they alone tell how long it takes.
+    turns=3 count=$((steps / 2))
     case $rate in
     none) ;;
-    *gbit) count=$((steps < 30 ? steps : 30)) ;;
-    *) count=$((steps < 10 ? steps : 10)) ;;
+    *gbit) count=$((steps < 40 ? count : 20)) ;;
+    *) turns=1 count=$((steps < 10 ? steps : 10)) ;;
     esac
     if [[ $rate != none ]]; then
         for ((i = 1; i <= WORKERS; i++)); do "$lab" shape "node$i" "$rate"; done
     fi
-    ddp=null
-    if $with_torch; then
-        together ddp "$PYTHON" "$source_dir/tests/bench/ddp_steps.py" --data "$data" --steps "$((count / 2 + 3))" --rank @ \
-            --world $WORKERS --master "${addresses[0]}:29500" --interface "$interface"
-        ddp=$(jq -s -c 'min_by(.median_ms)' "$test_folder/ddp0.out")
-        jq -c --arg rate "$rate" '{rate: $rate, kind: "torch DDP"} + .' "$test_folder/ddp0.out" >>"$json"
-        jq -r '[.setting, .min_ms, .median_ms] | @tsv' <<<"$ddp" |
-            awk -F'\t' -v rate="$rate" '{ printf "%-8s %-28s %9.1f %9.1f\n", rate, "torch DDP, " $1, $2, $3 }'
-    fi
-    for kind in ${kinds//,/ }; do
-        agents "$rate" "$kind" "$((count + 4))" | jq -c --argjson ddp "$ddp" \
-            '.of_ddp = (if $ddp then .median_ms / $ddp.median_ms else null end)' | tee -a "$json" "$test_folder/results" |
-            jq -r '[.rate, .kind + (if .kind == "auto" then ": " + .chosen else "" end), .min_ms, .median_ms, .bytes_sent, (.of_ddp // "")] | @tsv' |
-            awk -F'\t' '{ printf "%-8s %-28s %9.1f %9.1f %9d  %.2f\n", $1, $2, $3, $4, $5, $6 }'
-    done
+    : >"$test_folder/turns"
+    for ((i = 0; i < turns; i++)); do turn "$rate" "$count" >>"$test_folder/turns"; done
+    jq -s -c 'def middle: sort | .[length / 2 | floor];
+        [.[].kind] as $order | group_by(.kind) | sort_by(.[0].kind as $kind | $order | index($kind))[] | . as $turns |
+        $turns[0] + {
+            turns: length, min_ms: ([$turns[].min_ms] | min), median_ms: ([$turns[].median_ms] | middle),
+            chosen: ([$turns[].chosen] | unique | map(. // "") | join("/")),
+            setting: ([$turns[].setting // empty] | unique | join("/")),
+            of_ddp: ([$turns[].of_ddp // empty] | if length > 0 then middle else null end),
+            of_ddp_least: ([$turns[].of_ddp // empty] | min),
+            of_ddp_most: ([$turns[].of_ddp // empty] | max)}' "$test_folder/turns" |
+        tee -a "$json" "$test_folder/results" |
+        jq -r 'def percent: if . then . * 100 | round | tostring + " %" else "" end;
+            [.rate,
+            .kind + (if .kind == "auto" then ": " + .chosen elif .setting != "" then ", " + .setting else "" end),
+            .min_ms, .median_ms, .bytes_sent,
+            if .of_ddp then .of_ddp, .of_ddp_least, .of_ddp_most else null end] |
+            .[5:] |= [if .[0] then "\(.[0] | percent) (\(.[1] | percent) to \(.[2] | percent))" else "" end] | @tsv' |
+        awk -F'\t' '{ printf "%-8s %-28s %9.1f %9.1f %9d  %s\n", $1, $2, $3, $4, $5, $6 }'
 done
 jq -s -r '[["none", "ring", 0.8], ["none", "sharded", 0.65], ["1gbit", "auto", 0.35], ["100mbit", "auto", 0.07]][] as $w |
     .[] | select(.rate == $w[0] and .kind == $w[1] and .of_ddp) |
