@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The products that layers need, over row-order matrices without gaps unless said. `beta` 0 sets c (whatever
- * it held, NaN too), 1 adds to it. On one thread of a CPU with fused multiply-add they are gemm.h's, else
- * OpenBLAS's. */
+ * it held, NaN too), 1 adds to it. On a CPU with fused multiply-add they are gemm.h's, else OpenBLAS's. */
 #ifndef TRAINER_BLAS_H
 #define TRAINER_BLAS_H
 
@@ -13,7 +12,7 @@
 /* Whether products are gemm.h's. */
 static inline bool blas_is_own(void)
 {
-    return openblas_get_num_threads() == 1 && gemm_available();
+    return gemm_available();
 }
 
 /* c (m, n) = a (m, k) b (k, n) + beta c */

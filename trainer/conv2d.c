@@ -6,8 +6,15 @@
  * By im2col (Chellapilla, Puri, Simard, 2006): each output place becomes a row of the kernel_rows x
  * kernel_columns x channels values that it sees, and a matrix product does the rest. The rows are made in
  * tiles of whole output rows that stay in the second-level cache together with their results, so the full
- * matrix (9 times the image here) never exists. */
+ * matrix (9 times the image here) never exists.
+ *
+ * The crew shares the images of a batch in groups. How many groups there are follows from layer and batch and
+ * not from the number of threads, for each sums up a gradient of its own; they are added in the groups'
+ * order. Where weights are so many that sums of them would cost more than they bring, there is one group, and
+ * the crew shares its products. */
+#include "arena.h"
 #include "blas.h"
+#include "crew.h"
 #include "kernels.h"
 #include "layer.h"
 #include "muster/json.h"
@@ -16,6 +23,8 @@
 #include <string.h>
 
 #define CONV2D_TILE_FLOATS 65536 /* of im2col rows and results: 256 KiB */
+#define CONV2D_GROUPS      8
+#define CONV2D_SUMS_FLOATS 262144 /* of all groups together */
 
 static const char *const keys[] = {"filters", "kernel", "stride", "padding", "activation", NULL};
 
@@ -74,12 +83,30 @@ static int configure(struct trainer_layer *layer, const cJSON *json, const char 
     return 0;
 }
 
+static size_t groups_of(const struct conv2d_plan *plan, size_t batch)
+{
+    const size_t most = CONV2D_SUMS_FLOATS / ((plan->patch + 1) * plan->filters);
+    const size_t groups = most < CONV2D_GROUPS ? most : CONV2D_GROUPS;
+
+    return groups < 2 || batch < 2 ? 1 : groups < batch ? groups : batch;
+}
+
+/* Of one group: patches, and the gradients of weight and bias. */
+static size_t patches_floats(const struct conv2d_plan *plan)
+{
+    return trainer_floats_round(plan->tile_rows * plan->out_columns * plan->patch);
+}
+
+static size_t sums_floats(const struct conv2d_plan *plan)
+{
+    return trainer_floats_round((plan->patch + 1) * plan->filters);
+}
+
 static size_t scratch_floats(const struct trainer_layer *layer, size_t batch)
 {
     const struct conv2d_plan plan = plan_of(layer);
 
-    (void)batch;
-    return plan.tile_rows * plan.out_columns * plan.patch;
+    return groups_of(&plan, batch) * (patches_floats(&plan) + sums_floats(&plan));
 }
 
 /* patches (rows x out_columns, patch) from one image, for output rows [first, first + rows). */
@@ -192,23 +219,111 @@ static int describe(const struct trainer_layer *layer, struct mst_buf *text)
     return trainer_window_describe(&layer->settings.window, text);
 }
 
+/* What the groups of a pass share. */
+struct conv2d_work {
+    const struct trainer_layer *layer;
+    const struct trainer_pass *pass;
+    struct conv2d_plan plan;
+    size_t groups;
+    const float *params, *x;
+    float *y;
+    const float *outputs; /* backward: what forward gave */
+    float *dy, *dx;
+    float *sums; /* by group, sums_floats(): gradients of weight and bias */
+};
+
+static float *patches_of(const struct conv2d_work *work, size_t group)
+{
+    return work->pass->scratch + group * patches_floats(&work->plan);
+}
+
+/* A group's images go from its first to that of the next group. */
+static size_t first_image(const struct conv2d_work *work, size_t group)
+{
+    return work->pass->batch * group / work->groups;
+}
+
+static void forward_group(void *context, uint32_t group)
+{
+    const struct conv2d_work *work = context;
+    const struct conv2d_plan *plan = &work->plan;
+    const struct trainer_layer *layer = work->layer;
+    const float *weight = work->params + layer->tensors[0].offset;
+    const float *bias = work->params + layer->tensors[1].offset;
+    float *patches = patches_of(work, group);
+
+    for (size_t n = first_image(work, group); n < first_image(work, group + 1); n++) {
+        const float *x = work->x + n * plan->in_floats;
+        float *y = work->y + n * plan->out_floats;
+        for (size_t first = 0; first < plan->out_rows; first += plan->tile_rows) {
+            const size_t left = plan->out_rows - first;
+            const size_t rows = left < plan->tile_rows ? left : plan->tile_rows;
+            const size_t places = rows * plan->out_columns;
+            gather(layer, plan, first, rows, x, patches);
+            blas_multiply(places, plan->filters, plan->patch, patches, weight, 0.0f, y);
+            trainer_layer_bias_activation(layer, places, plan->filters, bias, y);
+            y += places * plan->filters;
+        }
+    }
+}
+
 static void forward(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
                     const float *x, float *y)
 {
     const struct conv2d_plan plan = plan_of(layer);
-    const float *weight = params + layer->tensors[0].offset, *bias = params + layer->tensors[1].offset;
+    struct conv2d_work work = {.layer = layer,
+                               .pass = pass,
+                               .plan = plan,
+                               .groups = groups_of(&plan, pass->batch),
+                               .params = params,
+                               .x = x,
+                               .y = y};
 
-    for (size_t n = 0; n < pass->batch; n++, x += plan.in_floats) {
-        for (size_t first = 0; first < plan.out_rows; first += plan.tile_rows) {
-            const size_t left = plan.out_rows - first;
-            const size_t rows = left < plan.tile_rows ? left : plan.tile_rows;
-            const size_t places = rows * plan.out_columns;
-            gather(layer, &plan, first, rows, x, pass->scratch);
-            blas_multiply(places, plan.filters, plan.patch, pass->scratch, weight, 0.0f, y);
-            trainer_layer_bias_activation(layer, places, plan.filters, bias, y);
-            y += places * plan.filters;
+    crew_share((uint32_t)work.groups, forward_group, &work);
+}
+
+static void backward_group(void *context, uint32_t group)
+{
+    const struct conv2d_work *work = context;
+    const struct conv2d_plan *plan = &work->plan;
+    const struct trainer_layer *layer = work->layer;
+    const size_t begin = first_image(work, group), end = first_image(work, group + 1);
+    float *patches = patches_of(work, group);
+    float *weight_gradient = work->sums + group * sums_floats(plan);
+    float *bias_gradient = weight_gradient + plan->patch * plan->filters;
+
+    memset(weight_gradient, 0, (plan->patch + 1) * plan->filters * sizeof *weight_gradient);
+    if (work->dx)
+        memset(work->dx + begin * plan->in_floats, 0, (end - begin) * plan->in_floats * sizeof *work->dx);
+    for (size_t n = begin; n < end; n++) {
+        const float *x = work->x + n * plan->in_floats, *y = work->outputs + n * plan->out_floats;
+        float *dy = work->dy + n * plan->out_floats;
+        for (size_t first = 0; first < plan->out_rows; first += plan->tile_rows) {
+            const size_t left = plan->out_rows - first;
+            const size_t rows = left < plan->tile_rows ? left : plan->tile_rows;
+            const size_t places = rows * plan->out_columns, floats = places * plan->filters;
+            trainer_activation_gradient(layer->activation, floats, y, dy);
+            kernel_add_columns(places, plan->filters, dy, bias_gradient);
+            gather(layer, plan, first, rows, x, patches);
+            blas_multiply_at(plan->patch, plan->filters, places, patches, plan->patch, dy, 1.0f,
+                             weight_gradient);
+            if (work->dx) {
+                blas_multiply_bt(places, plan->patch, plan->filters, dy,
+                                 work->params + layer->tensors[0].offset, 0.0f, patches);
+                scatter(layer, plan, first, rows, patches, work->dx + n * plan->in_floats);
+            }
+            y += floats;
+            dy += floats;
         }
     }
+}
+
+static void add_sums(const struct conv2d_work *work, size_t offset, size_t count, float *gradient)
+{
+    if (!work->pass->accumulate)
+        memset(gradient, 0, count * sizeof *gradient);
+    for (size_t group = 0; group < work->groups; group++)
+        kernel_add(count, work->sums + group * sums_floats(&work->plan) + offset, gradient);
 }
 
 static void backward(const struct trainer_layer *layer, const struct trainer_pass *pass, const float *params,
@@ -216,35 +331,23 @@ static void backward(const struct trainer_layer *layer, const struct trainer_pas
 {
     const struct conv2d_plan plan = plan_of(layer);
     const struct trainer_tensor *weight = &layer->tensors[0], *bias = &layer->tensors[1];
-    float *weight_gradient = grads + weight->offset, *bias_gradient = grads + bias->offset;
+    const size_t weights = plan.patch * plan.filters, groups = groups_of(&plan, pass->batch);
+    struct conv2d_work work = {.layer = layer,
+                               .pass = pass,
+                               .plan = plan,
+                               .groups = groups,
+                               .params = params,
+                               .x = x,
+                               .outputs = y,
+                               .dy = dy,
+                               .dx = dx,
+                               .sums = pass->scratch + groups * patches_floats(&plan)};
 
-    if (!pass->accumulate) {
-        memset(weight_gradient, 0, plan.patch * plan.filters * sizeof *weight_gradient);
-        memset(bias_gradient, 0, plan.filters * sizeof *bias_gradient);
-    }
-    if (dx)
-        memset(dx, 0, pass->batch * plan.in_floats * sizeof *dx);
-    for (size_t n = 0; n < pass->batch; n++, x += plan.in_floats) {
-        for (size_t first = 0; first < plan.out_rows; first += plan.tile_rows) {
-            const size_t left = plan.out_rows - first;
-            const size_t rows = left < plan.tile_rows ? left : plan.tile_rows;
-            const size_t places = rows * plan.out_columns, floats = places * plan.filters;
-            trainer_activation_gradient(layer->activation, floats, y, dy);
-            kernel_add_columns(places, plan.filters, dy, bias_gradient);
-            gather(layer, &plan, first, rows, x, pass->scratch);
-            blas_multiply_at(plan.patch, plan.filters, places, pass->scratch, plan.patch, dy, 1.0f,
-                             weight_gradient);
-            if (dx) {
-                blas_multiply_bt(places, plan.patch, plan.filters, dy, params + weight->offset, 0.0f,
-                                 pass->scratch);
-                scatter(layer, &plan, first, rows, pass->scratch, dx + n * plan.in_floats);
-            }
-            y += floats;
-            dy += floats;
-        }
-    }
+    crew_share((uint32_t)groups, backward_group, &work);
+    add_sums(&work, 0, weights, grads + weight->offset);
+    add_sums(&work, weights, plan.filters, grads + bias->offset);
     trainer_pass_ready(pass, bias->offset, plan.filters);
-    trainer_pass_ready(pass, weight->offset, plan.patch * plan.filters);
+    trainer_pass_ready(pass, weight->offset, weights);
 }
 
 const struct trainer_layer_ops trainer_layer_conv2d = {

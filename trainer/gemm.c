@@ -5,6 +5,8 @@
  * between blocks, which rounds nothing: floats stay floats. */
 #include "gemm.h"
 
+#include "crew.h"
+
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -23,7 +25,8 @@
 #define MAX_WIDTH   32  /* of a tile: two of the widest vectors */
 #define BLOCK_STEPS 128 /* of b in a panel: 16 KiB */
 #define LINE_FLOATS 16
-#define A_ROWS      9 /* of a tile at most */
+#define A_ROWS      9      /* of a tile at most */
+#define PART_STEPS  500000 /* multiply-adds: shorter work is done before another thread is awake */
 
 struct tile {
     const float *a, *b;
@@ -273,17 +276,71 @@ static void multiply_turned(const struct machine *machine, size_t m, size_t n, s
     }
 }
 
+/* A product and how the crew shares it: each part has so many rows of c, or columns. */
+struct product {
+    const struct machine *machine;
+    size_t m, n, k;
+    struct gemm_factor a, b;
+    bool add, turned;
+    float *c;
+    size_t c_stride;
+    size_t part_rows, part_columns; /* one of them is all */
+};
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void multiply_part(void *context, uint32_t part)
+{
+    const struct product *p = context;
+    const size_t row = p->part_rows < p->m ? part * p->part_rows : 0;
+    const size_t column = p->part_columns < p->n ? part * p->part_columns : 0;
+    const size_t rows = smaller(p->part_rows, p->m - row);
+    const size_t columns = smaller(p->part_columns, p->n - column);
+    const struct gemm_factor a = {p->a.values + row * p->a.row_stride, p->a.row_stride, p->a.step_stride};
+    const struct gemm_factor b = {p->b.values + column * p->b.row_stride, p->b.row_stride, p->b.step_stride};
+    float *c = p->c + row * p->c_stride + column;
+
+    if (p->turned)
+        multiply_turned(p->machine, rows, columns, p->k, &a, &b, c, p->c_stride);
+    else
+        multiply(p->machine, rows, columns, p->k, &a, &b, p->add, c, p->c_stride);
+}
+
+/* The longer side of c is cut, into whole tiles. */
+static uint32_t cut(struct product *p)
+{
+    const size_t work = p->m * p->n * p->k / PART_STEPS, most = crew_size();
+    const size_t wanted = work < 1 ? 1 : smaller(work, most);
+    const bool by_rows = p->m > p->n;
+    const size_t length = by_rows ? p->m : p->n;
+    const size_t unit = by_rows ? p->machine->rows : p->turned ? STRIP_ROWS : p->machine->width;
+    const size_t units = (length + unit - 1) / unit;
+    const size_t part = (units + wanted - 1) / wanted * unit;
+
+    p->part_rows = by_rows ? smaller(part, p->m) : p->m;
+    p->part_columns = by_rows ? p->n : smaller(part, p->n);
+    return length > 0 ? (uint32_t)((length + part - 1) / part) : 0;
+}
+
 void gemm_multiply(size_t m, size_t n, size_t k, struct gemm_factor a, struct gemm_factor b, float beta,
                    float *c, size_t c_stride)
 {
-    const struct machine *machine = has_wide() ? &wide : &narrow;
-    const bool add = beta != 0;
+    struct product product = {.machine = has_wide() ? &wide : &narrow,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .a = a,
+                              .b = b,
+                              .add = beta != 0,
+                              .c = c,
+                              .c_stride = c_stride};
 
     assert((a.row_stride == 1 || a.step_stride == 1) && (b.row_stride == 1 || b.step_stride == 1));
-    if (!add && b.row_stride != 1 && n >= 4 * m)
-        multiply_turned(machine, m, n, k, &a, &b, c, c_stride);
-    else
-        multiply(machine, m, n, k, &a, &b, add, c, c_stride);
+    product.turned = !product.add && b.row_stride != 1 && n >= 4 * m;
+    crew_share(cut(&product), multiply_part, &product);
 }
 
 #else

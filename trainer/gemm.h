@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products for CPUs with fused multiply-add, on one thread.
+/* Matrix products for CPUs with fused multiply-add; large ones are shared by the crew (crew.h).
  *
  * Every element of c is one chain, c = fma(a[i][0], b[0][j], c), then a[i][1] and so on, whatever the sizes
- * of vectors, tiles and caches: all CPUs of that kind give the same bits, which OpenBLAS's kernels do not.
- * And on the shapes of a dense layer, thousands of inputs by some hundred units by one batch, they are
- * faster, since OpenBLAS copies both factors before it multiplies them. */
+ * of vectors, tiles and caches and the number of threads: all CPUs of that kind give the same bits, which
+ * OpenBLAS's kernels do not. And on the shapes of a dense layer, thousands of inputs by some hundred units by
+ * one batch, they are faster, since OpenBLAS copies both factors before it multiplies them. */
 #ifndef TRAINER_GEMM_H
 #define TRAINER_GEMM_H
 

@@ -2,11 +2,12 @@
 #include "muster/trainer.h"
 
 #include "arena.h"
+#include "blas.h"
+#include "crew.h"
 #include "split.h"
 #include "trainer_state.h"
 
 #include <assert.h>
-#include <cblas.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -227,13 +228,17 @@ int trainer_new(const struct trainer_config *config, struct trainer **ret_traine
     trainer->world = 1;
     trainer->count = config->model->parameters;
     trainer->state_count = trainer_optimizer_states(config);
-    r = allocate(trainer, err);
+    const uint32_t threads = config->threads > 0 ? config->threads : trainer_threads_available();
+    r = crew_hire(blas_is_own() ? threads : 1, err); /* OpenBLAS has threads of its own */
+    trainer->has_crew = r >= 0;
+    if (r >= 0)
+        r = allocate(trainer, err);
     if (r < 0) {
         trainer_free(trainer);
         return r;
     }
     fill_parameters(trainer);
-    openblas_set_num_threads((int)(config->threads > 0 ? config->threads : trainer_threads_available()));
+    openblas_set_num_threads((int)threads);
     *ret_trainer = trainer;
     return 0;
 }
@@ -259,6 +264,8 @@ void trainer_free(struct trainer *trainer)
     trainer_sharded_free(trainer->sharded);
     trainer_network_release(&trainer->network);
     trainer_order_release(&trainer->order);
+    if (trainer->has_crew)
+        crew_dismiss();
     free(trainer);
 }
 

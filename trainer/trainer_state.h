@@ -27,6 +27,7 @@ struct trainer {
     struct trainer_network network;
     struct trainer_order order;
     struct trainer_exchange *exchange; /* borrowed; NULL: alone */
+    bool has_crew;                     /* hired, see crew.h */
     uint32_t rank, world;
     uint64_t step; /* done */
     size_t count;  /* of parameters */
@@ -45,6 +46,7 @@ struct trainer {
     uint64_t *keys;                  /* the same, of struct trainer_pass */
     float *targets;                  /* the same, in a set with targets; else NULL */
     size_t shard_under_way;          /* the one of `gradients` that is being computed */
+    bool overflow;                   /* what this step wrote so far has numbers that are not finite */
     struct mst_error exchange_error; /* of a slice handed over during backward; code 0: none */
     enum trainer_method method;
     struct trainer_factors *factors;   /* owned; NULL with another method */

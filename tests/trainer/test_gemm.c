@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "crew.h"
 #include "gemm.h"
 #include "helpers.h"
 #include "rng.h"
@@ -96,6 +97,49 @@ static void a_product_in_parts_is_the_whole_product(void **state)
     free(parts);
 }
 
+/* Each of the ways in which c is cut, at sizes that do not come out even. */
+static void a_crew_of_any_size_gives_the_same_bits(void **state)
+{
+    static const struct {
+        size_t m, n, k;
+        bool a_across, b_across, add;
+    } cases[] = {
+        {64, 128, 2000, false, true, false},  {1031, 130, 61, true, true, true},
+        {61, 1031, 130, false, false, false}, {203, 50, 300, false, false, true},
+        {40, 900, 70, false, true, false},
+    };
+    uint32_t random = 5;
+
+    (void)state;
+    if (!gemm_available())
+        skip();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t m = cases[i].m, n = cases[i].n, k = cases[i].k, floats = m * n;
+        float *a = random_floats(m * k, &random), *b = random_floats(n * k, &random);
+        float *before = random_floats(floats, &random), *alone = malloc(floats * sizeof *alone);
+        const struct gemm_factor left =
+            cases[i].a_across ? (struct gemm_factor){a, 1, m} : (struct gemm_factor){a, k, 1};
+        const struct gemm_factor right =
+            cases[i].b_across ? (struct gemm_factor){b, 1, n} : (struct gemm_factor){b, k, 1};
+        for (uint32_t threads = 1; threads <= 5; threads++) {
+            float *c = malloc(floats * sizeof *c);
+            assert_true(alone && c);
+            memcpy(c, before, floats * sizeof *c);
+            assert_int_equal(crew_hire(threads, NULL), 0);
+            gemm_multiply(m, n, k, left, right, cases[i].add ? 1.0f : 0.0f, c, n);
+            crew_dismiss();
+            if (threads == 1)
+                memcpy(alone, c, floats * sizeof *c);
+            assert_memory_equal(c, alone, floats * sizeof *c);
+            free(c);
+        }
+        free(a);
+        free(b);
+        free(before);
+        free(alone);
+    }
+}
+
 static void products_are_openblas_s_to_rounding(void **state)
 {
     enum { M = 64, N = 128, K = 2000 };
@@ -118,9 +162,11 @@ static void products_are_openblas_s_to_rounding(void **state)
 
 int main(void)
 {
+    (void)unsetenv("OPENBLAS_CORETYPE"); /* with it the products would be OpenBLAS's */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_one_chain_of_multiply_adds_to_the_bit_for_all_sizes),
         cmocka_unit_test(a_product_in_parts_is_the_whole_product),
+        cmocka_unit_test(a_crew_of_any_size_gives_the_same_bits),
         cmocka_unit_test(products_are_openblas_s_to_rounding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,10 @@ static void three_workers_train_as_one_with_all_samples_in_one_batch(void **stat
                 together.rule.shift = 0;
                 together.lr = 0.01;
                 together.momentum = optimizers[o] == TRAINER_ADAM ? 0 : 0.9;
+                /* Adam divides by the root of what may be nothing but rounding: not by less than this. */
+                together.rule.epsilon = optimizers[o] == TRAINER_ADAM ? 0.01 : 0;
+                /* Before a normalisation a bias has no gradient but rounding: Adam would divide it by itself. */
+                together.rule.epsilon = optimizers[o] == TRAINER_ADAM ? 1e-2 : 0;
                 struct trainer_config joined = together;
                 struct trainer *changed = NULL, *alone = NULL;
                 joined.batch *= joined.shards;
@@ -90,8 +94,7 @@ static void three_workers_train_as_one_with_all_samples_in_one_batch(void **stat
                                 sizeof changing / sizeof changing[0], &changed);
                 teams_run_views(&joined, TEAMS_RING, &fixed[1], 1, &alone);
                 const double difference = teams_largest_difference(changed, alone);
-                /* Adam divides by the root of what may be nothing but rounding. */
-                if (!(difference <= (optimizers[o] == TRAINER_ADAM ? 2e-3 : 1e-5)))
+                if (!(difference <= 1e-5))
                     fail_msg("model %zu, optimizer %zu, kind %d: %g", m, o, kind, difference);
                 trainer_free(changed);
                 trainer_free(alone);

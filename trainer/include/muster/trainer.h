@@ -16,8 +16,8 @@
  * Mirrored: every worker holds all parameters, starts from the same seed, takes its own shards of each step's
  * samples, and applies the same mean gradient. All replicas stay equal to the bit.
  *
- * Nothing here logs, exits, or holds state outside the structs, with one exception that OpenBLAS makes: its
- * number of threads is one per process (trainer_new() sets it). Objects may be used by one thread at a time;
+ * Nothing here logs, exits, or holds state outside the structs, with one exception: the threads that share the
+ * arithmetic are the process's, as many as the trainer that was made last may use. Objects may be used by one thread at a time;
  * models and data sets do not change once made and may be shared by several trainers in several threads.
  * Floats on the wire and in files are IEEE 754 binary32, little-endian. */
 #ifndef MUSTER_TRAINER_H
@@ -286,7 +286,7 @@ struct trainer_config {
     const char *encoding; /* of the data, struct trainer_data; saved with the model. May be NULL; borrowed. */
     uint32_t steps_per_epoch;
     uint32_t epochs;
-    uint32_t threads; /* of OpenBLAS; 0: trainer_threads_available() */
+    uint32_t threads; /* that share the arithmetic; 0: trainer_threads_available() */
 };
 #define TRAINER_MAX_BATCH   65536
 #define TRAINER_MAX_THREADS 256
@@ -294,8 +294,8 @@ struct trainer_config {
 /* CPUs that this process may use: the smaller of its affinity and its cgroup's quota (v1 cfs, v2 cpu.max, on
  * every level up to the root), rounded up, at least 1. */
 uint32_t trainer_threads_available(void);
-/* What multiplies matrices here: "fma" (our own, on one thread of a CPU with AVX2 and FMA, unless
- * OPENBLAS_CORETYPE is set), or what OpenBLAS chose for this CPU, "SkylakeX". Equal names give equal bits for
+/* What multiplies matrices here: "fma" (our own, on a CPU with AVX2 and FMA, unless OPENBLAS_CORETYPE is
+ * set), or what OpenBLAS chose for this CPU, "SkylakeX". Equal names give equal bits for
  * equal work, on whatever CPUs. Borrowed. */
 const char *trainer_kernel_name(void);
 
@@ -379,9 +379,9 @@ struct trainer_step_stats {
 };
 
 /* One step of mirrored SGD. `pause` travels with the gradients, so that all workers learn of it after the
- * same step and can stop there together. Errors: those of trainer_exchange_sum(), and -ERANGE when the loss
- * is not a finite number; after an error parameters and step are as before the call ("after step s").
- * Allocates nothing. */
+ * same step and can stop there together. Errors: those of trainer_exchange_sum(), and -ERANGE when the loss,
+ * or what the step makes of parameters and optimizer, is not a finite number; after an error parameters and
+ * step are as before the call ("after step s"). Allocates nothing. */
 int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
                  struct mst_error *err);
 
