@@ -5,6 +5,7 @@
 #ifndef TRAINER_KERNELS_H
 #define TRAINER_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ void kernel_add_to_zero(size_t count, const float *x, float *y);
 void kernel_sum(size_t count, const float *a, const float *b, float *y);
 /* y[i] += x[i] */
 void kernel_add(size_t count, const float *x, float *y);
+/* Whether none of x is infinite or a NaN. */
+bool kernel_all_finite(size_t count, const float *x);
 /* next[i] = w[i] - lr * g[i] */
 void kernel_sgd(size_t count, float lr, const float *w, const float *g, float *next);
 /* v_next[i] = momentum * v[i] + g[i]; next[i] = w[i] - lr * v_next[i] */

@@ -13,6 +13,7 @@
 
 #include "arena.h"
 #include "dense.h"
+#include "kernels.h"
 #include "muster/cleanup.h"
 #include "split.h"
 #include "trainer_state.h"
@@ -309,11 +310,17 @@ int trainer_sharded_gather(struct trainer_sharded *sharded, struct trainer *trai
     }
     for (uint32_t rank = 0; r >= 0 && rank < trainer->world; rank++)
         r = unpack(sharded, trainer, rank, err);
-    if (r < 0)
-        return mst_error_wrap(err, r, "gather the parameters after step %" PRIu64, trainer->step);
-    for (size_t a = 0; a <= trainer->state_count; a++)
+    for (size_t a = 0; r >= 0 && a <= trainer->state_count; a++) {
         trainer_split_give(&sharded->split, trainer->config.model, array_of(share, a, false),
                            array_of(trainer, a, true));
+        /* All have the same now, and see it together. */
+        if (!kernel_all_finite(trainer->count, array_of(trainer, a, true)))
+            r = mst_error_set(err, -ERANGE,
+                              "not all are finite numbers: a smaller learning rate than %g may help",
+                              trainer->config.lr);
+    }
+    if (r < 0)
+        return mst_error_wrap(err, r, "gather the parameters after step %" PRIu64, trainer->step);
     trainer->current = 1 - trainer->current;
     sharded->gathered = trainer->step;
     return 0;

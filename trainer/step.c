@@ -1,35 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step of mirrored SGD: this worker's shards, the exchange around them, and the update as sums land. */
+#include "crew.h"
+#include "kernels.h"
 #include "muster/clock.h"
 #include "shift.h"
 #include "trainer_state.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 
-/* The update is applied in pieces of this many floats: what is read and written stays in the second-level
- * cache. */
-#define UPDATE_PIECE_FLOATS 65536
+/* The update is applied in pieces of this many floats, which the crew shares: what is read and written stays
+ * in the second-level cache. */
+#define UPDATE_PIECE_FLOATS 32768
+
+struct update {
+    struct trainer_update step;
+    struct trainer_arenas arenas;
+    size_t state_count, offset, end;
+    atomic_bool overflow;
+};
+
+static void update_piece(void *context, uint32_t piece)
+{
+    struct update *update = context;
+    const struct trainer_arenas *arenas = &update->arenas;
+    const size_t first = update->offset + (size_t)piece * UPDATE_PIECE_FLOATS;
+    const size_t count =
+        update->end - first < UPDATE_PIECE_FLOATS ? update->end - first : UPDATE_PIECE_FLOATS;
+
+    trainer_optimizer_update(&update->step, arenas, first, count);
+    /* While the piece is in the cache this costs next to nothing. */
+    bool finite = kernel_all_finite(count, arenas->next_parameters + first);
+    for (size_t s = 0; s < update->state_count; s++)
+        finite = finite && kernel_all_finite(count, arenas->next_states[s] + first);
+    if (!finite)
+        atomic_store_explicit(&update->overflow, true, memory_order_relaxed);
+}
 
 static void update(struct trainer *trainer, float clip, size_t offset, size_t count)
 {
     const size_t current = trainer->current, next = 1 - current;
-    const size_t end = offset + count < trainer->count ? offset + count : trainer->count;
-    const struct trainer_update step = trainer_optimizer_begin(&trainer->config, trainer->step, clip);
-    struct trainer_arenas arenas = {
-        .parameters = trainer->parameters[current],
-        .gradient = trainer->gradients[0],
-        .next_parameters = trainer->parameters[next],
+    struct update update = {
+        .step = trainer_optimizer_begin(&trainer->config, trainer->step, clip),
+        .arenas = {.parameters = trainer->parameters[current],
+                   .gradient = trainer->gradients[0],
+                   .next_parameters = trainer->parameters[next]},
+        .state_count = trainer->state_count,
+        .offset = offset,
+        .end = offset + count < trainer->count ? offset + count : trainer->count,
     };
 
     for (size_t s = 0; s < trainer->state_count; s++) {
-        arenas.states[s] = trainer->states[current][s];
-        arenas.next_states[s] = trainer->states[next][s];
+        update.arenas.states[s] = trainer->states[current][s];
+        update.arenas.next_states[s] = trainer->states[next][s];
     }
-    for (size_t first = offset; first < end; first += UPDATE_PIECE_FLOATS) {
-        const size_t n = end - first < UPDATE_PIECE_FLOATS ? end - first : UPDATE_PIECE_FLOATS;
-        trainer_optimizer_update(&step, &arenas, first, n);
-    }
+    if (offset < update.end)
+        crew_share((uint32_t)((update.end - offset + UPDATE_PIECE_FLOATS - 1) / UPDATE_PIECE_FLOATS),
+                   update_piece, &update);
+    trainer->overflow |= atomic_load(&update.overflow);
 }
 
 void trainer_landed(void *context, size_t offset, size_t count)
@@ -203,18 +232,12 @@ static int advance(struct trainer *trainer, bool paused, struct mst_error *err)
     return paused ? trainer_gather_parameters(trainer, err) : 0;
 }
 
-int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
-                 struct mst_error *err)
+/* What is not a finite number never becomes the state: the step does not count. All workers have summed the
+ * same and come to the same end; of a share that overflows the others learn by their next loss or gathering.
+ */
+static int check(struct trainer *trainer, float loss, struct mst_error *err)
 {
-    const uint64_t start_ns = mst_now_ns();
-    const uint64_t samples = (uint64_t)trainer->config.batch * trainer->config.shards;
-    const float *tail = trainer->gradients[0] + trainer->count;
-    struct trainer_exchange_stats exchanged = {0};
-
-    int r = run(trainer, pause, &exchanged, err);
-    if (r < 0)
-        return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
-    if (!isfinite(tail[TRAINER_TAIL_LOSS]))
+    if (!isfinite(loss))
         return mst_error_set(err, -ERANGE,
                              "step %" PRIu64
                              ": the loss is not a finite number: a smaller learning rate than %g may help",
@@ -226,6 +249,29 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
                                  trainer->step + 1);
         update(trainer, clip, 0, trainer->count);
     }
+    if (trainer->overflow)
+        return mst_error_set(err, -ERANGE,
+                             "step %" PRIu64 ": the gradient takes parameters beyond the finite numbers, "
+                             "though the loss is one: a smaller learning rate than %g may help",
+                             trainer->step + 1, trainer->config.lr);
+    return 0;
+}
+
+int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
+                 struct mst_error *err)
+{
+    const uint64_t start_ns = mst_now_ns();
+    const uint64_t samples = (uint64_t)trainer->config.batch * trainer->config.shards;
+    const float *tail = trainer->gradients[0] + trainer->count;
+    struct trainer_exchange_stats exchanged = {0};
+
+    trainer->overflow = false;
+    int r = run(trainer, pause, &exchanged, err);
+    if (r < 0)
+        return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
+    r = check(trainer, tail[TRAINER_TAIL_LOSS], err);
+    if (r < 0)
+        return r;
     r = advance(trainer, tail[TRAINER_TAIL_PAUSE] > 0, err);
     if (r < 0)
         return r;

@@ -2,6 +2,7 @@
 #include "helpers.h"
 #include "kernels.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Lengths around every vector width: what is left over at the end must be right too. */
@@ -121,6 +122,29 @@ static void adding_to_zero_leaves_no_negative_zero(void **state)
         assert_true(y[i] == x[i] && (y[i] != 0 || !signbit(y[i])));
 }
 
+static void what_is_not_finite_is_found_wherever_it_is(void **state)
+{
+    (void)state;
+    static const float odd[] = {INFINITY, -INFINITY, NAN, -NAN};
+    float x[LONGEST];
+
+    fill(LONGEST, x, 1.0f);
+    x[1] = FLT_MAX;
+    x[2] = -FLT_MAX;
+    x[3] = FLT_MIN / 2;
+    assert_true(kernel_all_finite(LONGEST, x));
+    assert_true(kernel_all_finite(0, NULL));
+    for (int i = 0; i < LONGEST; i++) {
+        for (size_t k = 0; k < sizeof odd / sizeof odd[0]; k++) {
+            const float kept = x[i];
+            x[i] = odd[k];
+            assert_false(kernel_all_finite(LONGEST, x));
+            assert_true(kernel_all_finite((size_t)i, x));
+            x[i] = kept;
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +153,7 @@ int main(void)
         cmocka_unit_test(mask_stops_the_gradient_where_relu_gave_zero),
         cmocka_unit_test(bias_goes_to_every_row_and_column_sums_come_back),
         cmocka_unit_test(updates_follow_their_formulas),
+        cmocka_unit_test(what_is_not_finite_is_found_wherever_it_is),
         cmocka_unit_test(adding_to_zero_leaves_no_negative_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,6 +85,35 @@ static void both_exchanges_stay_within_1e_5_of_one_process_over_70_steps_and_cha
     }
 }
 
+/* Whatever the exchange, all workers come to the same end, and nothing of it becomes anybody's state. */
+static void an_update_that_overflows_ends_all_workers_and_changes_nothing(void **state)
+{
+    for (int kind = TEAMS_RING; kind <= TEAMS_SHARDED; kind++) {
+        struct trainer_config config = teams_config(*state, 3, 0);
+        struct teams_member members[3] = {0};
+        config.lr = 3e38;
+        struct trainer *before = teams_trainer(&config);
+        for (size_t i = 0; i < before->count; i++)
+            before->parameters[0][i] *= 1e3f;
+        for (uint32_t rank = 0; rank < 3; rank++) {
+            members[rank] = (struct teams_member){.trainer = teams_trainer(&config), .steps = 1};
+            memcpy(members[rank].trainer->parameters[0], before->parameters[0],
+                   before->count * sizeof(float));
+        }
+        teams_meet(members, 3, config.shards, (enum teams_kind)kind);
+        teams_run(members, 3);
+        teams_part(members, 3);
+        for (uint32_t rank = 0; rank < 3; rank++) {
+            assert_int_equal(members[rank].code, -ERANGE);
+            assert_non_null(strstr(members[rank].err.text, "finite numbers"));
+            assert_true(teams_largest_difference(members[rank].trainer, before) == 0);
+            assert_int_equal(trainer_steps_done(members[rank].trainer), 0);
+            trainer_free(members[rank].trainer);
+        }
+        trainer_free(before);
+    }
+}
+
 static void all_workers_pause_after_the_same_step_when_any_of_them_wants_to(void **state)
 {
     for (int kind = TEAMS_RING; kind <= TEAMS_SHARDED; kind++) {
@@ -283,6 +312,7 @@ int main(void)
         cmocka_unit_test(the_direct_exchange_gives_the_same_bits_for_every_world_and_every_change),
         cmocka_unit_test(the_published_model_gets_the_same_bits_with_one_two_and_three_workers),
         cmocka_unit_test(both_exchanges_stay_within_1e_5_of_one_process_over_70_steps_and_changes),
+        cmocka_unit_test(an_update_that_overflows_ends_all_workers_and_changes_nothing),
         cmocka_unit_test(all_workers_pause_after_the_same_step_when_any_of_them_wants_to),
         cmocka_unit_test(a_trainer_without_an_exchange_pauses_when_it_is_told_to),
         cmocka_unit_test(a_pause_leaves_no_trace_in_the_result),

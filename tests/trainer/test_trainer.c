@@ -286,6 +286,28 @@ static void a_huge_learning_rate_ends_in_that_error(void **state)
     trainer_free(trainer);
 }
 
+/* The squares of gradients overflow long before parameters do. */
+static void a_gradient_whose_square_overflows_ends_adam_before_it_stands_still(void **state)
+{
+    struct trainer_config config = config_of(*state, 4, 1);
+    struct trainer_step_stats stats = {.step = 99};
+    struct mst_error err = MST_ERROR_INIT;
+    uint8_t before[MST_SHA256_BYTES], after[MST_SHA256_BYTES];
+
+    config.rule.optimizer = TRAINER_ADAM;
+    struct trainer *trainer = new_trainer(&config);
+    for (size_t i = 0; i < trainer->count; i++)
+        trainer->parameters[trainer->current][i] *= 1e11f;
+    assert_int_equal(trainer_digest(trainer, before, NULL), 0);
+    assert_int_equal(trainer_step(trainer, false, &stats, &err), -ERANGE);
+    assert_non_null(strstr(err.text, "step 1: the gradient takes parameters beyond the finite numbers"));
+    assert_int_equal(stats.step, 99);
+    assert_int_equal(trainer_steps_done(trainer), 0);
+    assert_int_equal(trainer_digest(trainer, after, NULL), 0);
+    assert_memory_equal(before, after, sizeof before);
+    trainer_free(trainer);
+}
+
 static void a_lost_neighbour_leaves_the_state_after_the_last_whole_step(void **state)
 {
     const struct trainer_config config = config_of(*state, 4, 3);
@@ -443,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_replica_that_differs_is_named),
         cmocka_unit_test(a_loss_that_is_no_number_is_an_error_and_the_step_does_not_count),
         cmocka_unit_test(a_gradient_that_is_no_number_is_an_error_where_it_is_clipped),
+        cmocka_unit_test(a_gradient_whose_square_overflows_ends_adam_before_it_stands_still),
         cmocka_unit_test(a_huge_learning_rate_ends_in_that_error),
         cmocka_unit_test(a_lost_neighbour_leaves_the_state_after_the_last_whole_step),
         cmocka_unit_test(evaluates_a_range_and_the_whole),
