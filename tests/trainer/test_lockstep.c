@@ -84,7 +84,8 @@ static void three_workers_train_as_one_with_all_samples_in_one_batch(void **stat
                 together.momentum = optimizers[o] == TRAINER_ADAM ? 0 : 0.9;
                 /* Adam divides by the root of what may be nothing but rounding: not by less than this. */
                 together.rule.epsilon = optimizers[o] == TRAINER_ADAM ? 0.01 : 0;
-                /* Before a normalisation a bias has no gradient but rounding: Adam would divide it by itself. */
+                /* Before a normalisation a bias has no gradient but rounding: Adam would divide it by itself.
+                 */
                 together.rule.epsilon = optimizers[o] == TRAINER_ADAM ? 1e-2 : 0;
                 struct trainer_config joined = together;
                 struct trainer *changed = NULL, *alone = NULL;
