@@ -4,8 +4,10 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/file.h"
+#include "muster/net.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +38,19 @@ cJSON *mst_event_new(const struct mst_event_sink *sink, const char *name)
     return NULL;
 }
 
+/* A pipe that is ready takes a whole line at once: PIPE_BUF is as large as an event may be. */
+static int write_line(struct mst_event_sink *sink, const char *line, size_t count)
+{
+    if (sink->patience_ms > 0) {
+        const uint64_t wait_ns = sink->full ? 0 : sink->patience_ms * MST_NS_PER_MS;
+        const int r = mst_wait_fd(sink->fd, POLLOUT, mst_now_ns() + wait_ns);
+        sink->full = r < 0;
+        if (r < 0)
+            return r;
+    }
+    return mst_write_all(sink->fd, line, count);
+}
+
 int mst_event_emit(struct mst_event_sink *sink, cJSON *event)
 {
     if (!event)
@@ -52,7 +67,7 @@ int mst_event_emit(struct mst_event_sink *sink, cJSON *event)
 
     line[length] = '\n'; /* takes the NUL's place: the length is known from here on */
     pthread_mutex_lock(&sink->lock);
-    const int r = mst_write_all(sink->fd, line, length + 1);
+    const int r = write_line(sink, line, length + 1);
     pthread_mutex_unlock(&sink->lock);
     return r;
 }

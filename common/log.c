@@ -5,9 +5,13 @@
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/file.h"
+#include "muster/net.h"
 
 #include <cjson/cJSON.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +22,11 @@ static struct {
     const char *program;
     enum mst_log_level level;
     enum mst_log_format format;
-} log_settings = {"muster", MST_LOG_INFO, MST_LOG_TEXT};
+    unsigned patience_ms;
+} log_settings = {"muster", MST_LOG_INFO, MST_LOG_TEXT, 0};
+
+/* The last line was given up: nobody waits for room again before there is some. */
+static atomic_bool log_full;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -27,6 +35,11 @@ void mst_log_init(const char *program, enum mst_log_level level, enum mst_log_fo
     log_settings.program = program;
     log_settings.level = level;
     log_settings.format = format;
+}
+
+void mst_log_set_patience(unsigned patience_ms)
+{
+    log_settings.patience_ms = patience_ms;
 }
 
 /* Quote as logfmt readers expect it; control characters never reach the terminal. */
@@ -61,6 +74,16 @@ static void append_json(struct mst_buf *line, const char *utc, const char *level
     cJSON_Delete(json);
 }
 
+static bool has_room(void)
+{
+    if (log_settings.patience_ms == 0)
+        return true;
+    const uint64_t wait_ns = atomic_load(&log_full) ? 0 : log_settings.patience_ms * MST_NS_PER_MS;
+    const int r = mst_wait_fd(STDERR_FILENO, POLLOUT, mst_now_ns() + wait_ns);
+    atomic_store(&log_full, r < 0);
+    return r == 0;
+}
+
 /* A line that cannot be built or written is lost: there is nobody left to tell. */
 static void write_line(const char *level, const char *module, const char *message)
 {
@@ -75,7 +98,8 @@ static void write_line(const char *level, const char *module, const char *messag
         append_quoted(&line, message);
     }
     (void)mst_buf_append_text(&line, "\n");
-    (void)mst_write_all(STDERR_FILENO, mst_buf_text(&line), line.count);
+    if (has_room())
+        (void)mst_write_all(STDERR_FILENO, mst_buf_text(&line), line.count);
 }
 
 void mst_log(enum mst_log_level level, const char *module, const char *format, ...)

@@ -6,6 +6,7 @@
 #include "muster/cleanup.h"
 #include "muster/log.h"
 #include "muster/parse.h"
+#include "station.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,7 @@ int program_main(const char *program, const struct program_verb *verbs, size_t c
     const char *called = argc > 0 ? strrchr(argv[0], '/') : NULL;
     called = called ? called + 1 : argc > 0 ? argv[0] : "";
     mst_log_init(program, MST_LOG_INFO, MST_LOG_TEXT);
+    mst_log_set_patience(STATION_PATIENCE_MS);
     if (strcmp(called, "ssh") == 0 || strcmp(called, "rsh") == 0)
         return exec_rsh(argc, argv);
     if (argc < 2) {

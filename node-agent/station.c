@@ -62,13 +62,20 @@ static int drop_root(const struct agent_config *config, struct mst_error *err)
     return config->keep_user ? 0 : privileges_drop(config->uid, config->gid, err);
 }
 
+static int open_events(struct station *station, struct mst_error *err)
+{
+    const int r = mst_event_sink_init(&station->events, STDOUT_FILENO, station->slot, err);
+    station->events.patience_ms = STATION_PATIENCE_MS;
+    return r;
+}
+
 int station_open_alone(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
     *station = (struct station){.events.fd = -1};
     int r = choose_slot(station, config, err);
     if (r == 0)
         r = drop_root(config, err);
-    return r < 0 ? r : mst_event_sink_init(&station->events, STDOUT_FILENO, station->slot, err);
+    return r < 0 ? r : open_events(station, err);
 }
 
 /* With --peers the agent is where one of the given addresses is. */
@@ -230,7 +237,7 @@ int station_open(struct station *station, const struct agent_config *config, enu
     raise_limit();
     int r = open_all(station, config, role, needs, err);
     if (r == 0)
-        r = mst_event_sink_init(&station->events, STDOUT_FILENO, station->slot, err);
+        r = open_events(station, err);
     if (r < 0)
         release(station);
     return r;

@@ -11,6 +11,8 @@
 #include "muster/sweep.h"
 
 #define STATION_HINTS_MAX 4096
+/* For whoever reads events and logs: well below MESH_SILENCE_NS, as no heartbeat leaves meanwhile. */
+#define STATION_PATIENCE_MS 1000
 
 /* A network that the agent is attached to, and may search. */
 struct station_network {

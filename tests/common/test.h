@@ -71,6 +71,18 @@ static inline size_t test_entries(const char *path)
     return count;
 }
 
+/* Use all of a pipe's room, to the last byte. */
+static inline void test_fill_pipe(int fd)
+{
+    char bytes[4096] = {0};
+    const int flags = fcntl(fd, F_GETFL);
+    assert_int_equal(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+    for (size_t count = sizeof bytes; count > 0; count /= 2)
+        while (write(fd, bytes, count) > 0)
+            ;
+    assert_int_equal(fcntl(fd, F_SETFL, flags), 0);
+}
+
 static inline void test_write(const char *path, const void *bytes, size_t count)
 {
     FILE *file = fopen(path, "w");

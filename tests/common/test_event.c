@@ -81,6 +81,31 @@ static void a_sink_without_reader_or_descriptor_does_not_stop_anybody(void **sta
     (void)signal(SIGPIPE, handler);
 }
 
+static void a_reader_that_takes_nothing_does_not_stop_a_sink_that_has_no_more_patience(void **state)
+{
+    (void)state;
+    struct mst_event_sink sink;
+    int fds[2];
+    char bytes[4096];
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(mst_event_sink_init(&sink, fds[1], "s", NULL), 0);
+    sink.patience_ms = 20;
+    test_fill_pipe(fds[1]);
+    for (int round = 0; round < 3; round++)
+        assert_int_equal(mst_event_emit(&sink, mst_event_new(&sink, "lost")), -ETIMEDOUT);
+    while (read(fds[0], bytes, sizeof bytes) > 0)
+        ;
+    assert_int_equal(mst_event_emit(&sink, mst_event_new(&sink, "told")), 0);
+    const ssize_t got = read(fds[0], bytes, sizeof bytes - 1);
+    assert_true(got > 0);
+    bytes[got] = '\0';
+    assert_non_null(strstr(bytes, "\"told\""));
+    mst_event_sink_release(&sink);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
 static void a_slot_that_is_too_long_is_refused(void **state)
 {
     (void)state;
@@ -143,6 +168,7 @@ int main(void)
         cmocka_unit_test(an_event_is_one_line_of_json_with_its_speaker),
         cmocka_unit_test(a_line_that_is_too_long_is_not_written),
         cmocka_unit_test(a_sink_without_reader_or_descriptor_does_not_stop_anybody),
+        cmocka_unit_test(a_reader_that_takes_nothing_does_not_stop_a_sink_that_has_no_more_patience),
         cmocka_unit_test(a_slot_that_is_too_long_is_refused),
         cmocka_unit_test(lines_of_several_threads_do_not_mix),
     };

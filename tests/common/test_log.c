@@ -92,6 +92,36 @@ static void the_last_word_is_one_line(void **state)
     assert_string_equal(mst_json_string_or(json, "msg", ""), "bad 'a\nb\x1b'");
 }
 
+static void a_reader_that_takes_nothing_does_not_stop_the_program(void **state)
+{
+    (void)state;
+    char text[OUTPUT_BYTES];
+    int fds[2];
+    const int before = dup(STDERR_FILENO);
+    assert_true(before >= 0);
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    test_fill_pipe(fds[1]);
+    assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
+    mst_log_init("prog", MST_LOG_INFO, MST_LOG_TEXT);
+    mst_log_set_patience(20);
+    for (int line = 0; line < 3; line++)
+        mst_log_info("mod", "lost");
+    while (read(fds[0], text, sizeof text) > 0)
+        ;
+    mst_log_info("mod", "told");
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    mst_log_set_patience(0);
+    const ssize_t got = read(fds[0], text, sizeof text - 1);
+    assert_true(got > 0);
+    text[got] = '\0';
+    assert_non_null(strstr(text, "told"));
+    assert_null(strstr(text, "lost"));
+    (void)close(before);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +129,7 @@ int main(void)
         cmocka_unit_test(a_message_is_one_line_whatever_is_in_it),
         cmocka_unit_test(a_failure_is_logged_at_any_level_and_keeps_its_code),
         cmocka_unit_test(the_last_word_is_one_line),
+        cmocka_unit_test(a_reader_that_takes_nothing_does_not_stop_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,12 +10,16 @@
 #include <cjson/cJSON.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #define MST_EVENT_MAX_BYTES 4096
 
 struct mst_event_sink {
-    pthread_mutex_t lock; /* one line at a time */
+    pthread_mutex_t lock; /* one line at a time; guards `full` */
+    bool full;            /* the last event was given up: nobody waits for room again before there is some */
     int fd;               /* borrowed; -1 drops all events */
+    unsigned patience_ms; /* for whoever reads to make room, or the event is lost; 0: as long as it takes.
+                             May be changed until others emit, too */
     atomic_bool failed;   /* a writer has told once that events are lost */
     char slot[128];       /* who speaks */
 };
@@ -26,7 +30,8 @@ void mst_event_sink_release(struct mst_event_sink *sink);
 /* A new object with "event", "t" and "slot" filled in; add to it with cJSON, then emit. NULL without memory.
  */
 cJSON *mst_event_new(const struct mst_event_sink *sink, const char *name);
-/* Writes and deletes `event` (NULL: -ENOMEM). A reader that went away (-EPIPE) is the caller's to ignore. */
+/* Writes and deletes `event` (NULL: -ENOMEM). A reader that went away (-EPIPE), or takes nothing
+ * (-ETIMEDOUT), is the caller's to ignore. */
 int mst_event_emit(struct mst_event_sink *sink, cJSON *event);
 
 #endif

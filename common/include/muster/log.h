@@ -13,6 +13,10 @@ enum mst_log_format { MST_LOG_TEXT, MST_LOG_JSON };
 /* Call once, before threads exist. `program` (borrowed for ever) goes into every line. */
 void mst_log_init(const char *program, enum mst_log_level level, enum mst_log_format format);
 
+/* Lines that stderr's reader makes no room for in this time are lost; 0 (at first): the program waits for it.
+ * Call as above. */
+void mst_log_set_patience(unsigned patience_ms);
+
 void mst_log(enum mst_log_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
