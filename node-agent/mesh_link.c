@@ -18,6 +18,7 @@
 #define READS_A_TURN       16
 #define READ_BYTES         16384
 #define WRITE_BYTES_A_TURN ((size_t)256 << 10)
+#define LAST_TURNS         4 /* for the last words of a peer that takes nothing any more: 1 MiB */
 /* A frame has to be whole in this time. Its bytes count as a sign of life before its MAC can be checked, so
  * there must be an end to that. */
 #define FRAME_NS (10 * MST_NS_PER_S)
@@ -380,14 +381,14 @@ uint64_t link_deadline_ns(const struct link *link)
     return silent_ns < whole_ns ? silent_ns : whole_ns;
 }
 
-/* A fault in sending. What the peer sent before is still good, and may be its reason. */
+/* A fault in sending. What the peer sent before is still good, and may be its reason; but it may also go on
+ * and on. */
 static void end_faulty(struct link *link)
 {
     struct mst_error err = MST_ERROR_INIT;
-    int r;
-    do
+    int r = 1;
+    for (int turn = 0; turn < LAST_TURNS && r == 1 && link->stage == LINK_CONTROL; turn++)
         r = receive(link, &err);
-    while (r == 1 && link->stage == LINK_CONTROL);
     if (link->stage == LINK_CONTROL)
         link_lost(link, r < 0 ? err.text : link->fault);
 }

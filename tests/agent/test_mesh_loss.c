@@ -164,6 +164,66 @@ static void what_was_said_before_the_end_is_heard_though_nothing_can_be_sent_any
     }
 }
 
+struct talker {
+    struct puppet puppet;
+    size_t frames, downs;
+};
+
+static void talker_is_down(void *context, const struct discovery_identity *peer, const char *reason)
+{
+    struct talker *talker = context;
+    (void)peer, (void)reason;
+    talker->downs++;
+}
+
+/* For each of its frames there is another one. */
+static int talker_says(void *context, const struct discovery_identity *from, uint16_t type,
+                       const uint8_t *payload, size_t count, struct mst_error *err)
+{
+    struct talker *talker = context;
+    static const char more[4096];
+    mst_cleanup(mst_buf_release) struct mst_buf stream = MST_BUF_INIT(8192);
+    (void)from, (void)type, (void)payload, (void)count, (void)err;
+    if (++talker->frames < 5000) {
+        puppet_packs(&talker->puppet, FRAME_TYPE, more, sizeof more, &stream);
+        puppet_sends(&talker->puppet, &stream);
+    }
+    return 0;
+}
+
+static void nobody(void *context, const struct discovery_identity *who)
+{
+    (void)context, (void)who;
+}
+
+static void the_last_words_of_a_peer_that_takes_nothing_have_an_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct node *a = new_node(fixture, 0);
+    struct talker talker = {0};
+    const struct mesh_callbacks callbacks = {.context = &talker,
+                                             .seen = nobody,
+                                             .peer_up = nobody,
+                                             .peer_down = talker_is_down,
+                                             .frame = talker_says};
+    const struct mesh_options options = {.loop = a->loop, .self = &a->self, .expected = 1};
+    static const char filler[100000];
+    mst_cleanup(mst_buf_release) struct mst_buf much = MST_BUF_INIT(sizeof filler);
+    assert_int_equal(mst_buf_append(&much, filler, sizeof filler), 0);
+    assert_int_equal(mesh_new(&options, &callbacks, &a->mesh, NULL), 0);
+    puppet_connects(fixture, &talker.puppet, DISCOVERY_PURPOSE_CONTROL);
+    while (mesh_send(a->mesh, talker.puppet.self.identity.incarnation, FRAME_TYPE, &much, NULL) == 0)
+        ; /* it reads nothing */
+    assert_int_equal(talker.downs, 0);
+    mst_cleanup(mst_buf_release) struct mst_buf first = MST_BUF_INIT(128);
+    puppet_packs(&talker.puppet, FRAME_TYPE, "first", 5, &first);
+    puppet_sends(&talker.puppet, &first);
+    mesh_tick(a->mesh, mst_now_ns());
+    assert_int_equal(talker.downs, 1);
+    assert_in_range(talker.frames, 1, 1000);
+    puppet_ends(&talker.puppet);
+}
+
 static void a_long_queue_to_one_peer_does_not_hold_up_the_others(void **state)
 {
     struct fixture *fixture = *state;
@@ -289,6 +349,7 @@ int main(void)
         WITH_LOOP(time_that_this_process_did_not_get_is_not_the_peers_silence),
         WITH_LOOP(a_peer_that_is_only_slow_is_not_cut),
         WITH_LOOP(what_was_said_before_the_end_is_heard_though_nothing_can_be_sent_any_more),
+        WITH_LOOP(the_last_words_of_a_peer_that_takes_nothing_have_an_end),
         WITH_LOOP(a_long_queue_to_one_peer_does_not_hold_up_the_others),
         WITH_LOOP(a_worker_that_one_has_met_is_found_by_all),
         WITH_LOOP(what_peers_tell_is_limited),
