@@ -248,7 +248,7 @@ static bool all_gone(const struct agent *agent)
 static void stop_without_job(struct agent *agent)
 {
     agent->stop_due = false;
-    agent_job_stopped(agent, false);
+    agent_job_stopped(agent, 0);
 }
 
 static bool is_waiting(const struct agent *agent)

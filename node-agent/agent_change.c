@@ -56,13 +56,16 @@ void agent_stop_job(void *context, bool at_once, const char *reason)
         runner_pause(agent->runner);
 }
 
-void agent_job_stopped(struct agent *agent, bool broken)
+void agent_job_stopped(struct agent *agent, uint64_t begun)
 {
     struct mst_error err = MST_ERROR_INIT;
     notice_change(agent);
-    agent->change.repeats = agent->change.repeats || broken;
+    if (begun > agent->change.begun)
+        agent->change.begun = begun;
     if (agent->state == AGENT_RUNNING)
         agent->state = AGENT_CHANGING;
+    /* From here on it waits. Not since it ran last: a process that was frozen for long has only now heard. */
+    agent->form_deadline_ns = mst_now_ns() + agent->config->wait_ns;
     if (++agent->fruitless > FRUITLESS_MAX) {
         agent_fail(agent, MST_EXIT_FAILED, true, "%d views in a row without a step", FRUITLESS_MAX);
         return;
@@ -187,13 +190,13 @@ static double ms_between(uint64_t from_ns, uint64_t to_ns)
 void agent_check_recovered(struct agent *agent)
 {
     struct change *change = &agent->change;
-    if (agent->state != AGENT_RUNNING || !agent->runner)
+    if (!agent->runner)
         return;
     const struct job_progress progress = runner_progress(agent->runner);
     if (progress.stepped_ns == 0)
         return;
-    agent->fruitless = 0;
-    if (change->noticed_ns == 0)
+    agent->fruitless = 0; /* also where the view is about to be left: it was good for a step */
+    if (agent->state != AGENT_RUNNING || change->noticed_ns == 0)
         return;
     struct report report = report_begin(&agent->station.events, "recovered");
     report_number(&report, "view", (double)agent->view);
@@ -209,7 +212,8 @@ void agent_check_recovered(struct agent *agent)
     report_number(&report, "agreed_ms", ms_between(change->noticed_ns, change->agreed_ns));
     report_number(&report, "ready_ms", ms_between(change->agreed_ns, progress.entered_ns));
     report_number(&report, "ms", ms_between(change->noticed_ns, progress.stepped_ns));
-    report_number(&report, "steps_repeated", change->repeats ? 1 : 0);
+    report_number(&report, "steps_repeated",
+                  change->begun > agent->view_step ? (double)(change->begun - agent->view_step) : 0);
     report_send(&report);
     agent_change_release(change);
 }

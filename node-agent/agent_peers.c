@@ -50,12 +50,25 @@ static bool is_over(const struct agent *agent)
     return agent->state == AGENT_FAREWELL || agent->state == AGENT_ENDED || agent->all_done;
 }
 
+static void drop_early(struct agent *agent, const uint8_t *incarnation)
+{
+    for (size_t p = 0; p < agent->pending_count; p++) {
+        struct pending_data *pending = &agent->pending[p];
+        if (memcmp(pending->from.incarnation, incarnation, sizeof pending->from.incarnation) != 0)
+            continue;
+        mst_closep(&pending->fd);
+        *pending = agent->pending[--agent->pending_count];
+        return;
+    }
+}
+
 static void peer_down(void *context, const struct discovery_identity *peer, const char *reason)
 {
     struct agent *agent = context;
     struct mst_error err = MST_ERROR_INIT;
     struct membership_id id;
     memcpy(id.bytes, peer->incarnation, sizeof id.bytes);
+    drop_early(agent, peer->incarnation);
     struct member *member = agent_find_member(agent, peer->incarnation);
     if (member)
         agent_lost_member(agent, member, reason);
@@ -176,20 +189,27 @@ static int frame(void *context, const struct discovery_identity *from, uint16_t 
     }
 }
 
-/* A connection for a view that is not committed here yet waits for it. */
+/* A connection for a view that is not committed here yet waits for it. Whoever dials again has given up the
+ * one before. */
+static void keep_early(struct agent *agent, const struct discovery_identity *from, int fd)
+{
+    drop_early(agent, from->incarnation);
+    if (agent->pending_count < agent->config->workers_max)
+        agent->pending[agent->pending_count++] = (struct pending_data){.from = *from, .fd = fd};
+    else
+        mst_closep(&fd);
+}
+
 static void data_arrived(void *context, const struct discovery_identity *from, int fd)
 {
     struct agent *agent = context;
     const bool early =
         from->view > agent->view &&
         (agent->state == AGENT_FORMING || agent->state == AGENT_CHANGING || agent->state == AGENT_RUNNING);
-    if (!early) {
+    if (early)
+        keep_early(agent, from, fd);
+    else
         agent_give_data(agent, from, fd);
-    } else if (agent->pending_count < agent->config->workers_max) {
-        agent->pending[agent->pending_count++] = (struct pending_data){.from = *from, .fd = fd};
-    } else {
-        mst_closep(&fd);
-    }
 }
 
 static uint16_t frame_type(enum membership_kind kind)

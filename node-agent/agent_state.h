@@ -54,7 +54,7 @@ struct change {
     uint64_t noticed_ns; /* 0: none is under way */
     uint64_t silence_ns; /* of the worker that was lost first, before that was noticed */
     uint64_t agreed_ns;
-    bool repeats;           /* a step was broken off */
+    uint64_t begun;         /* steps that this worker had begun in the view that was left */
     struct member *members; /* owned: of the view that was left */
     size_t world;
 };
@@ -72,7 +72,7 @@ struct agent {
     struct search *search; /* NULL with --peers, too */
     struct membership *membership;
     struct discovery_workers known; /* peers that are or were up */
-    struct pending_data *pending;   /* owned: one for each worker that there may be */
+    struct pending_data *pending;   /* owned: at most one of each worker that there may be */
     size_t pending_count;
     bool collector_known;
     struct discovery_identity collector;
@@ -139,8 +139,9 @@ void agent_has_left(void *context, uint64_t view);
 void agent_note_leaving(struct agent *agent, const uint8_t *incarnation);
 /* A member's connection is gone. */
 void agent_lost_member(struct agent *agent, struct member *member, const char *reason);
-/* The job's thread has ended with the state after a whole step. `broken`: in the middle of the next one. */
-void agent_job_stopped(struct agent *agent, bool broken);
+/* The job's thread has ended with the state after a whole step. `begun`: steps that were begun by then, also
+ * those that are lost again. */
+void agent_job_stopped(struct agent *agent, uint64_t begun);
 /* The view that follows holds. */
 void agent_change_agreed(struct agent *agent);
 const char *agent_change_cause(const struct agent *agent);

@@ -268,15 +268,17 @@ static bool is_about_others(int code)
     }
 }
 
-/* The view's job came to its end, or was stopped, before it came to that. */
-static void job_ended_early(struct agent *agent, enum runner_stage stage, const struct mst_error *err)
+/* The view's job came to its end, or was stopped, before it came to that; `begun` as agent_job_stopped()'s.
+ */
+static void job_ended_early(struct agent *agent, enum runner_stage stage, uint64_t begun,
+                            const struct mst_error *err)
 {
     if (stage == RUNNER_FAILED && err->code != -ECANCELED)
         mst_log_debug("agent", "view %" PRIu64 ": %s", agent->view, err->text);
     if (agent->all_done) /* the others are gone, or about to go: they would agree on nothing any more */
         agent_say_bye(agent);
     else
-        agent_job_stopped(agent, stage == RUNNER_FAILED);
+        agent_job_stopped(agent, begun);
 }
 
 /* The thread has ended: nothing of the view's job is left but its state. False: it has not, and nothing of
@@ -299,6 +301,7 @@ void agent_runner_changed(void *context, uint32_t events)
     struct mst_error err;
     (void)events;
     const enum runner_stage stage = runner_stage(agent->runner, &result, &err);
+    const struct job_progress progress = runner_progress(agent->runner);
     if (agent->state == AGENT_ENDED)
         return;
     agent_check_recovered(agent); /* its figures go with the runner */
@@ -311,7 +314,8 @@ void agent_runner_changed(void *context, uint32_t events)
         if (end_runner(agent))
             agent_fail_and_leave(agent, err.text);
     } else if (stage == RUNNER_FAILED || stage == RUNNER_PAUSED) {
+        const uint64_t begun = progress.step + (stage == RUNNER_FAILED && progress.entered_ns != 0);
         if (end_runner(agent))
-            job_ended_early(agent, stage, &err);
+            job_ended_early(agent, stage, begun, &err);
     }
 }

@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #define LIMIT_NS (10 * MST_NS_PER_S)
 #define VIEW     1
@@ -19,9 +20,13 @@ struct fixture {
     struct mesh_callbacks says;       /* how the network speaks to the agent */
     uint8_t digest[MST_SHA256_BYTES]; /* that the agent has signed */
     int result;                       /* of the job */
+    bool goes_on;                     /* it does not end before it is asked to */
+    uint64_t position;                /* after it */
+    struct pending_data pending[2];
+    int events_fd; /* what the agent tells; -1: nobody listens */
 };
 
-/* ---- a job that ends at once ---- */
+/* ---- a job that ends at once, or when it is asked to ---- */
 
 static int enter(void *job, struct job_view *view, struct mst_error *err)
 {
@@ -32,15 +37,18 @@ static int enter(void *job, struct job_view *view, struct mst_error *err)
 static int run(void *job, struct job_view *view, struct job_result *ret_result, struct mst_error *err)
 {
     const struct fixture *fixture = job;
-    (void)view;
+    struct pollfd asked[] = {{.fd = view->cancel_fd, .events = POLLIN},
+                             {.fd = view->pause_fd, .events = POLLIN}};
+    if (fixture->goes_on && poll(asked, 2, 10000) > 0)
+        return asked[0].revents ? mst_error_set(err, -ECANCELED, "stopped") : 1;
     *ret_result = (struct job_result){.step = 3};
     return fixture->result < 0 ? mst_error_set(err, fixture->result, "the job's own fault") : 0;
 }
 
 static uint64_t position(void *job)
 {
-    (void)job;
-    return 3;
+    const struct fixture *fixture = job;
+    return fixture->position;
 }
 
 static void leave(void *job)
@@ -81,6 +89,8 @@ static int setup(void **state)
     struct agent *agent = &fixture->agent;
     fixture->config = (struct agent_config){.workers = 2, .workers_max = 2, .wait_ns = LIMIT_NS};
     fixture->other = identity_of(1);
+    fixture->position = 3;
+    agent->pending = fixture->pending;
     agent->config = &fixture->config;
     agent->work = &fixture->work;
     agent->job = (struct job){.kind = &kind, .state = fixture};
@@ -259,6 +269,89 @@ static void a_fault_of_its_own_is_told_to_a_membership_that_waits_for_the_job_to
     assert_true(fixture->agent.stop_due);
 }
 
+/* Or many who join one after the other, each before the view has made its first step, would end the job. */
+static void a_view_that_was_good_for_a_step_is_not_fruitless_though_it_is_about_to_be_left(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->goes_on = true;
+    begin_view(fixture);
+    fixture->agent.fruitless = 7;
+    agent_stop_job(&fixture->agent, false, "a test");
+    assert_int_equal(fixture->agent.state, AGENT_CHANGING);
+    UNTIL(fixture, !fixture->agent.runner);
+    assert_int_equal(fixture->agent.fruitless, 1);
+}
+
+/* As after SIGSTOP for longer than `--wait`: when it goes on, it finds its connections closed. */
+static void a_worker_that_was_frozen_for_long_has_all_its_time_to_wait_for_the_others(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->goes_on = true;
+    begin_view(fixture);
+    fixture->agent.form_deadline_ns = 1; /* the clock stood still here, and nowhere else */
+    fixture->says.peer_down(&fixture->agent, &fixture->other, "it closed the connection");
+    UNTIL(fixture, !fixture->agent.runner);
+    assert_int_equal(fixture->agent.state, AGENT_CHANGING);
+    assert_true(fixture->agent.form_deadline_ns > mst_now_ns() + LIMIT_NS / 2);
+}
+
+static bool is_closed(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+static void of_early_data_connections_of_a_peer_the_newest_waits_and_none_without_the_peer(void **state)
+{
+    struct fixture *fixture = *state;
+    struct agent *agent = &fixture->agent;
+    struct discovery_identity other = fixture->other;
+    int near[3], pair[2];
+    fixture->config.workers_max = 2;
+    fixture->says.peer_up(agent, &fixture->other);
+    other.view = VIEW;
+    for (size_t c = 0; c < MST_ARRAY_COUNT(near); c++) {
+        assert_int_equal(mst_socket_pair(pair, NULL), 0);
+        near[c] = pair[0];
+        fixture->says.data(agent, &other, pair[1]);
+        assert_int_equal(agent->pending_count, 1);
+    }
+    assert_true(is_closed(near[0]) && is_closed(near[1]));
+    assert_false(is_closed(near[2]));
+    fixture->says.peer_down(agent, &fixture->other, "a test");
+    assert_int_equal(agent->pending_count, 0);
+    assert_true(is_closed(near[2]));
+    for (size_t c = 0; c < MST_ARRAY_COUNT(near); c++)
+        mst_closep(&near[c]);
+}
+
+static void steps_that_are_made_again_are_counted_from_where_the_next_view_begins(void **state)
+{
+    struct fixture *fixture = *state;
+    struct agent *agent = &fixture->agent;
+    char text[4096];
+    int fds[2];
+    assert_int_equal(mst_socket_pair(fds, NULL), 0);
+    mst_event_sink_release(&agent->station.events);
+    assert_int_equal(mst_event_sink_init(&agent->station.events, fds[1], "w2", NULL), 0);
+    fixture->goes_on = true;
+    begin_view(fixture);
+    assert_true(recv(fds[0], text, sizeof text, 0) > 0); /* the view */
+    agent_job_stopped(agent, 9); /* as where parameters were split: the state is that of step 3 again */
+    agent->state = AGENT_RUNNING;
+    UNTIL(fixture, runner_progress(agent->runner).stepped_ns != 0);
+    agent_check_recovered(agent);
+    const ssize_t got = recv(fds[0], text, sizeof text - 1, MSG_DONTWAIT);
+    assert_true(got > 0);
+    text[got] = '\0';
+    assert_non_null(strstr(text, "\"recovered\""));
+    assert_non_null(strstr(text, "\"steps_repeated\":6"));
+    mst_closep(&fds[0]);
+    mst_event_sink_release(&agent->station.events);
+    agent->station.events.fd = -1;
+    mst_closep(&fds[1]);
+}
+
 static void a_worker_that_cannot_keep_what_it_signs_ends_and_blames_nobody_else(void **state)
 {
     struct fixture *fixture = *state;
@@ -282,6 +375,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_last_word_may_come_when_nothing_runs_any_more, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_fault_of_its_own_is_told_to_a_membership_that_waits_for_the_job_to_stop, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_view_that_was_good_for_a_step_is_not_fruitless_though_it_is_about_to_be_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_worker_that_was_frozen_for_long_has_all_its_time_to_wait_for_the_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            of_early_data_connections_of_a_peer_the_newest_waits_and_none_without_the_peer, setup, teardown),
+        cmocka_unit_test_setup_teardown(steps_that_are_made_again_are_counted_from_where_the_next_view_begins,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_cannot_keep_what_it_signs_ends_and_blames_nobody_else,
                                         setup, teardown),
     };
