@@ -85,8 +85,11 @@ static void peer_down(void *context, const struct discovery_identity *peer, cons
     sender->store = NULL;
 }
 
+/* Every worker tells; the first one counts. */
 static void report_complete(struct collector *collector)
 {
+    if (collector->complete)
+        return;
     struct report report = report_begin(&collector->station.events, "collected");
     report_number(&report, "files", (double)collector->files);
     report_number(&report, "bytes", (double)collector->bytes);
@@ -117,6 +120,7 @@ static int frame(void *context, const struct discovery_identity *from, uint16_t 
     if (r == 0)
         return 0;
     if (type != CONTROL_COMPLETE) {
+        collector->complete = false; /* another run begins to deliver */
         collector->files++;
         collector->bytes += store_last_bytes(sender->store);
     }

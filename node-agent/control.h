@@ -25,7 +25,7 @@ enum control_type {
     CONTROL_FILE_BEGIN = 16,
     CONTROL_FILE_DATA = 17, /* the next bytes of the file begun last */
     CONTROL_FILE_END = 18,
-    CONTROL_COMPLETE = 19, /* to the collector, by rank 0: all workers have delivered */
+    CONTROL_COMPLETE = 19, /* to the collector: all workers have delivered */
     CONTROL_STORED = 20,   /* by the collector: what was sent before is on its disk */
 };
 

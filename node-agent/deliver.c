@@ -4,6 +4,7 @@
 #include "control.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
+#include "muster/log.h"
 #include "muster/net.h"
 
 #include <fcntl.h>
@@ -165,4 +166,11 @@ int deliver_complete(struct deliver *deliver, struct mst_error *err)
 {
     const int r = send_frame(deliver, CONTROL_COMPLETE, "", 0, err);
     return r < 0 ? r : await_stored(deliver, err);
+}
+
+void deliver_hint_complete(struct deliver *deliver)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    if (send_frame(deliver, CONTROL_COMPLETE, "", 0, &err) < 0)
+        mst_log_debug("deliver", "%s", err.text);
 }

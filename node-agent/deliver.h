@@ -23,5 +23,7 @@ void deliver_free(struct deliver *deliver); /* NULL is fine */
 int deliver_file(struct deliver *deliver, const char *path, const char *name, struct mst_error *err);
 /* Tell that all workers have delivered. */
 int deliver_complete(struct deliver *deliver, struct mst_error *err);
+/* The same where another worker sees to it that this is heard: nothing is awaited. */
+void deliver_hint_complete(struct deliver *deliver);
 
 #endif

@@ -86,6 +86,8 @@ static int run(struct runner *runner, struct mst_error *err)
         r = mst_error_errno(err, r, "wait for all workers to finish");
     else if (connection && runner->options.rank == 0)
         r = runner_complete(runner, &connection, err);
+    else if (connection)
+        deliver_hint_complete(connection); /* the chief may be stopped before it comes to that */
     deliver_free(connection);
     return r;
 }

@@ -5,8 +5,8 @@
 #include "runner_private.h"
 
 #define COLLECTOR_MS     10000 /* for the collector to be found, or found again */
-#define DELIVER_TRIES    5
-#define DELIVER_PAUSE_MS 250U /* after the first try, and double that after each */
+#define DELIVER_TRIES    6     /* so about 8 s: Swarm starts a task anew after 5, if nobody says otherwise */
+#define DELIVER_PAUSE_MS 250U  /* after the first try, and double that after each */
 
 static bool has_collector(const struct runner *runner)
 {

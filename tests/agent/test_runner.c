@@ -172,10 +172,45 @@ static void a_collector_that_breaks_off_is_told_again_that_all_is_there(void **s
     }
 }
 
+/* Or nobody would, where the chief is stopped in between. */
+static void workers_that_are_not_the_chief_tell_that_all_is_there_as_well(void **state)
+{
+    (void)state;
+    struct collector collector = {0};
+    uint16_t port;
+    pthread_t thread;
+    assert_int_equal(mst_tcp_listen(INADDR_LOOPBACK, 0, 8, &collector.listen_fd, &port, NULL), 0);
+    collector.self = self_of(9, DISCOVERY_ROLE_COLLECTOR, port);
+    assert_int_equal(pthread_create(&thread, NULL, collector_main, &collector), 0);
+    const struct job job = {.kind = &kind};
+    const uint64_t steps[] = {3, 3};
+    const struct discovery_identity members[] = {self_of(2, DISCOVERY_ROLE_WORKER, DISCOVERY_PORT).identity,
+                                                 self_of(1, DISCOVERY_ROLE_WORKER, DISCOVERY_PORT).identity};
+    const struct runner_options options = {.job = &job,
+                                           .view = 1,
+                                           .rank = 1,
+                                           .world = 2,
+                                           .members = members,
+                                           .steps = steps,
+                                           .self = self_of(1, DISCOVERY_ROLE_WORKER, DISCOVERY_PORT),
+                                           .collect = true};
+    struct runner *runner = NULL;
+    struct mst_error err = MST_ERROR_INIT;
+    assert_int_equal(runner_start(&options, &runner, NULL), 0);
+    runner_give_collector(runner, &collector.self.identity);
+    runner_give_all_done(runner);
+    assert_int_equal(await_end(runner, &err), RUNNER_COMPLETED);
+    assert_int_equal(runner_stop(runner, 5000), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    mst_closep(&collector.listen_fd);
+    assert_int_equal(collector.told, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_collector_that_breaks_off_is_told_again_that_all_is_there),
+        cmocka_unit_test(workers_that_are_not_the_chief_tell_that_all_is_there_as_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
