@@ -4,15 +4,18 @@
 #include "muster/cleanup.h"
 #include "muster/file.h"
 #include "muster/json.h"
+#include "muster/log.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define VOW_FORMAT 1
-#define VOW_MODE   0600
-#define VIEW_MAX   (UINT64_C(1) << 53) /* what a JSON number holds exactly */
+#define VOW_FORMAT      1
+#define VOW_MODE        0600
+#define VIEW_MAX        (UINT64_C(1) << 53)    /* what a JSON number holds exactly */
+#define TEMPORARY_BYTES (sizeof ".XXXXXX" - 1) /* as mst_file_write_atomic() names it */
 
 static int parse_hex(const char *text, uint8_t *ret_bytes, size_t count)
 {
@@ -99,7 +102,11 @@ static int read_vow(const cJSON *json, const char *path, struct membership_vow *
     struct membership_place *next = places;
     if (!places)
         return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
-    int r = cJSON_IsObject(held) ? read_ballot(held, path, &next, &vow->held, err) : 0;
+    int r = 0;
+    if (cJSON_IsObject(held))
+        r = read_ballot(held, path, &next, &vow->held, err);
+    else if (!cJSON_IsNull(held))
+        r = mst_error_set(err, -EBADMSG, "%s: key 'held' is neither a view nor null", path);
     for (attempt = attempts->child; r == 0 && attempt; attempt = attempt->next)
         r = read_ballot(attempt, path, &next, &vow->attempts[vow->count++], err);
     if (r < 0)
@@ -121,6 +128,24 @@ static int read_file(const char *path, cJSON **ret_json, struct mst_error *err)
     return parsed < 0 ? parsed : 1;
 }
 
+/* A writer that was killed leaves its temporary file behind. */
+static bool is_left_over(const char *name)
+{
+    const size_t length = strlen(VOW_FILE_NAME);
+    return strncmp(name, VOW_FILE_NAME ".", length + 1) == 0 && strlen(name + length) == TEMPORARY_BYTES;
+}
+
+static void remove_left_overs(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    if (!entries)
+        return; /* reading the vow says why */
+    for (const struct dirent *entry = readdir(entries); entry; entry = readdir(entries))
+        if (is_left_over(entry->d_name) && unlinkat(dirfd(entries), entry->d_name, 0) < 0)
+            mst_log_debug("vow", "'%s/%s' stays behind: %s", folder, entry->d_name, strerrordesc_np(errno));
+    (void)closedir(entries);
+}
+
 int vow_read(const char *folder, const uint8_t job[static MST_SHA256_BYTES], struct membership_vow *ret_vow,
              struct membership_place **ret_places, struct mst_error *err)
 {
@@ -131,6 +156,7 @@ int vow_read(const char *folder, const uint8_t job[static MST_SHA256_BYTES], str
     uint64_t format;
     if (!path)
         return mst_error_set(err, -ENOMEM, "name the vow's file: no memory");
+    remove_left_overs(folder);
     int r = read_file(path, &json, err);
     if (r <= 0)
         return r;

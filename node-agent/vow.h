@@ -12,7 +12,7 @@
 #define VOW_FILE_NAME      "vow.json"
 #define VOW_FILE_MAX_BYTES ((size_t)2 << 20) /* MEMBERSHIP_MAX_VOW places of some 70 bytes, and room */
 
-/* `job`: the job's key. 1: *ret_vow is read, and its places are in *ret_places, the caller's to free; 0:
+/* Once, at the start: what a killed writer left beside the file goes, too. `job`: the job's key. 1: *ret_vow is read, and its places are in *ret_places, the caller's to free; 0:
  * there is none, or it is of another job. -EBADMSG for a file that is no vow: then nobody knows what was
  * signed. */
 int vow_read(const char *folder, const uint8_t job[static MST_SHA256_BYTES], struct membership_vow *ret_vow,
