@@ -107,17 +107,26 @@ int mst_tcp_listen(uint32_t ipv4, uint16_t port, int backlog, int *ret_fd, uint1
     return 0;
 }
 
-int mst_tcp_connect_start(uint32_t ipv4, uint16_t port, int *ret_fd, struct mst_error *err)
+/* What is announced when connecting holds for both directions: the other side keeps to it, and so do we. */
+int mst_tcp_connect_start_within(uint32_t ipv4, uint16_t port, int segment_bytes, int *ret_fd,
+                                 struct mst_error *err)
 {
     char text[MST_IPV4_TEXT_BYTES];
     const struct sockaddr_in address = socket_address(ipv4, port);
     mst_cleanup(mst_closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 ||
+        (segment_bytes > 0 &&
+         setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof segment_bytes) < 0) ||
         (connect(fd, (const struct sockaddr *)&address, sizeof address) < 0 && errno != EINPROGRESS))
         return mst_error_errno(err, -errno, "connect to %s:%u", mst_ipv4_text(ipv4, text), (unsigned)port);
     *ret_fd = fd;
     fd = -1;
     return 0;
+}
+
+int mst_tcp_connect_start(uint32_t ipv4, uint16_t port, int *ret_fd, struct mst_error *err)
+{
+    return mst_tcp_connect_start_within(ipv4, port, 0, ret_fd, err);
 }
 
 int mst_tcp_connect_result(int fd)
@@ -131,10 +140,16 @@ int mst_tcp_connect_result(int fd)
 
 int mst_tcp_connect(uint32_t ipv4, uint16_t port, uint64_t deadline_ns, int *ret_fd, struct mst_error *err)
 {
+    return mst_tcp_connect_within(ipv4, port, 0, deadline_ns, ret_fd, err);
+}
+
+int mst_tcp_connect_within(uint32_t ipv4, uint16_t port, int segment_bytes, uint64_t deadline_ns, int *ret_fd,
+                           struct mst_error *err)
+{
     char text[MST_IPV4_TEXT_BYTES];
     const uint64_t start_ns = mst_now_ns();
     mst_cleanup(mst_closep) int fd = -1;
-    int r = mst_tcp_connect_start(ipv4, port, &fd, err);
+    int r = mst_tcp_connect_start_within(ipv4, port, segment_bytes, &fd, err);
     if (r < 0)
         return r;
     r = mst_wait_fd(fd, POLLOUT, deadline_ns);

@@ -125,7 +125,7 @@ static int dial_with(uint32_t ipv4, uint16_t port, const struct discovery_self *
     mst_cleanup(mst_closep) int fd = -1;
     int r = discovery_hello_dialer_with(&hello, self, key_index, purpose, ipv4, port, err);
     if (r == 0)
-        r = mst_tcp_connect(ipv4, port, deadline_ns, &fd, err);
+        r = mst_tcp_connect_within(ipv4, port, self->segment_bytes, deadline_ns, &fd, err);
     if (r == 0)
         r = mst_tcp_tune(fd, 0, err);
     if (r == 0)

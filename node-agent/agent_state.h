@@ -90,6 +90,8 @@ struct agent {
     bool all_done; /* all workers of the view have delivered: no loss matters any more, and no view follows */
     struct change change;
     unsigned fruitless; /* views in a row without a step */
+    uint64_t view_began_ns;
+    unsigned narrow; /* times that larger data packets seemed to get lost */
 
     uint64_t heartbeat_ns, waiting_ns, form_deadline_ns;
     uint64_t leave_deadline_ns; /* 0: not leaving */

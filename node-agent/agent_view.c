@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 
 #define FAREWELL_NS   (2 * MST_NS_PER_S)
+#define STALL_NS      (8 * MST_NS_PER_S) /* an exchange gives up after 10 s without a byte, a dial after 5 */
 #define RUNNER_END_MS 2000
 #define VIEW_SHOWN                                                                                           \
     24 /* members named in one event: a line has its limit, and each member says its own rank */
@@ -127,6 +128,7 @@ static void begin_view(struct agent *agent, const uint64_t *steps)
     agent->all_done = false;
     agent->station.self.identity.view = agent->view;
     agent->hosts_written = false;
+    agent->view_began_ns = mst_now_ns();
     agent_set_searching(agent);
     report_view(agent);
     start_job(agent, steps);
@@ -268,6 +270,22 @@ static bool is_about_others(int code)
     }
 }
 
+/* The workers hear each other, and yet nothing came about in all the time that an exchange waits for bytes:
+ * as where a tunnel on the way takes smaller packets than the interface does, and does not say so. */
+static void suspect_large_packets(struct agent *agent, const struct job_progress *progress)
+{
+    static const int segment_bytes[] = {1160, 536}; /* an MTU of 1200; what every path for IPv4 takes */
+    if (agent->world == 1 || progress->stepped_ns != 0 || agent->narrow == MST_ARRAY_COUNT(segment_bytes) ||
+        mst_now_ns() < agent->view_began_ns + STALL_NS)
+        return;
+    agent->station.self.segment_bytes = segment_bytes[agent->narrow++];
+    mst_log_warn("agent",
+                 "view %" PRIu64
+                 ": no step in %.0f s, though the workers hear each other: data in TCP segments "
+                 "of %d bytes from now on, in case that larger packets are lost on the way (MTU)",
+                 agent->view, mst_ms_since(agent->view_began_ns) / 1e3, agent->station.self.segment_bytes);
+}
+
 /* The view's job came to its end, or was stopped, before it came to that; `begun` as agent_job_stopped()'s.
  */
 static void job_ended_early(struct agent *agent, enum runner_stage stage, uint64_t begun,
@@ -314,6 +332,8 @@ void agent_runner_changed(void *context, uint32_t events)
         if (end_runner(agent))
             agent_fail_and_leave(agent, err.text);
     } else if (stage == RUNNER_FAILED || stage == RUNNER_PAUSED) {
+        if (stage == RUNNER_FAILED)
+            suspect_large_packets(agent, &progress);
         const uint64_t begun = progress.step + (stage == RUNNER_FAILED && progress.entered_ns != 0);
         if (end_runner(agent))
             job_ended_early(agent, stage, begun, &err);

@@ -19,6 +19,9 @@
 #define READ_BYTES         16384
 #define WRITE_BYTES_A_TURN ((size_t)256 << 10)
 #define LAST_TURNS         4 /* for the last words of a peer that takes nothing any more: 1 MiB */
+/* What every path for IPv4 takes (RFC 791: 576 bytes, headers included), whatever the interface's MTU says:
+ * an overlay on a tunnel may lose larger packets without a word. There is little to send on these. */
+#define CONTROL_SEGMENT_BYTES 536
 /* A frame has to be whole in this time. Its bytes count as a sign of life before its MAC can be checked, so
  * there must be an end to that. */
 #define FRAME_NS (10 * MST_NS_PER_S)
@@ -97,7 +100,7 @@ void link_dial(struct mesh *mesh, uint32_t ipv4, uint16_t port, enum discovery_p
     struct host *host = hosts_find(&mesh->hosts, ipv4, port);
     int fd = -1;
     struct link *link = NULL;
-    int r = mst_tcp_connect_start(ipv4, port, &fd, &err);
+    int r = mst_tcp_connect_start_within(ipv4, port, CONTROL_SEGMENT_BYTES, &fd, &err);
     if (r == 0)
         link = link_new(mesh, fd, ipv4, port);
     if (!link) {

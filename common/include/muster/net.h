@@ -47,6 +47,13 @@ int mst_tcp_connect_result(int fd); /* 0 or a negative errno */
 /* Connect and wait for it; the socket is non-blocking. -ETIMEDOUT at the deadline. */
 int mst_tcp_connect(uint32_t ipv4, uint16_t port, uint64_t deadline_ns, int *ret_fd, struct mst_error *err);
 
+/* The same with TCP segments of at most so many bytes in both directions (0: as the interface's MTU allows),
+ * for paths that lose larger packets without a word. */
+int mst_tcp_connect_start_within(uint32_t ipv4, uint16_t port, int segment_bytes, int *ret_fd,
+                                 struct mst_error *err);
+int mst_tcp_connect_within(uint32_t ipv4, uint16_t port, int segment_bytes, uint64_t deadline_ns, int *ret_fd,
+                           struct mst_error *err);
+
 /* Accept one connection, non-blocking and close-on-exec: a descriptor, or -EAGAIN and other negative errnos.
  */
 int mst_tcp_accept(int listen_fd, uint32_t *ret_ipv4, uint16_t *ret_port);

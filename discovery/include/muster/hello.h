@@ -124,6 +124,7 @@ struct discovery_self {
     struct discovery_identity identity;
     struct discovery_key keys[DISCOVERY_KEYS_MAX]; /* a dialer tries the first, a listener takes any */
     size_t key_count;                              /* at least 1 */
+    int segment_bytes; /* discovery_hello_dial(): TCP segments of at most so many; 0: as the MTU allows */
 };
 
 /* Read the key, and the one that it replaces (NULL: none; the same bytes count once), into self->keys. */
