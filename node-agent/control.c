@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control.h"
 
+#include "bytes.h"
 #include "muster/cleanup.h"
 #include "muster/file.h"
 
@@ -12,46 +13,9 @@
 #define PLACE_BYTES  (MEMBERSHIP_SLOT_BYTES + 1)
 #define LEAVING      1 /* bits of a proposal's flags */
 
-static int put_number(struct mst_buf *payload, uint64_t value, size_t bytes)
+static int finished(const struct bytes_cursor *cursor, const char *what, struct mst_error *err)
 {
-    uint8_t text[8];
-    for (size_t i = 0; i < bytes; i++)
-        text[i] = (uint8_t)(value >> (8 * (bytes - 1 - i)));
-    return mst_buf_append(payload, text, bytes);
-}
-
-/* What is left of a payload. `short_of` remembers that more was asked for than there was. */
-struct cursor {
-    const uint8_t *next;
-    size_t left;
-    bool short_of;
-};
-
-static const uint8_t *take(struct cursor *cursor, size_t bytes)
-{
-    static const uint8_t zeros[MST_SHA256_BYTES];
-    if (bytes > cursor->left) {
-        cursor->short_of = true;
-        return zeros; /* all fixed fields are at most this long */
-    }
-    const uint8_t *field = cursor->next;
-    cursor->next += bytes;
-    cursor->left -= bytes;
-    return field;
-}
-
-static uint64_t take_number(struct cursor *cursor, size_t bytes)
-{
-    const uint8_t *field = take(cursor, bytes);
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes; i++)
-        value = value << 8 | field[i];
-    return value;
-}
-
-static int finished(const struct cursor *cursor, const char *what, struct mst_error *err)
-{
-    if (cursor->short_of)
+    if (cursor->broken)
         return mst_error_set(err, -EBADMSG, "%s message is too short", what);
     if (cursor->left > 0)
         return mst_error_set(err, -EBADMSG, "%s message has %zu bytes too many", what, cursor->left);
@@ -60,16 +24,16 @@ static int finished(const struct cursor *cursor, const char *what, struct mst_er
 
 int control_pack_heartbeat(struct mst_buf *payload, const struct control_heartbeat *heartbeat)
 {
-    const int r = put_number(payload, heartbeat->view, 8);
-    return r < 0 ? r : put_number(payload, heartbeat->step, 8);
+    const int r = bytes_put(payload, heartbeat->view, 8);
+    return r < 0 ? r : bytes_put(payload, heartbeat->step, 8);
 }
 
 int control_unpack_heartbeat(const uint8_t *payload, size_t count, struct control_heartbeat *ret_heartbeat,
                              struct mst_error *err)
 {
-    struct cursor cursor = {payload, count, false};
-    const struct control_heartbeat heartbeat = {.view = take_number(&cursor, 8),
-                                                .step = take_number(&cursor, 8)};
+    struct bytes_cursor cursor = {payload, count, false};
+    const struct control_heartbeat heartbeat = {.view = bytes_take(&cursor, 8),
+                                                .step = bytes_take(&cursor, 8)};
     const int r = finished(&cursor, "heartbeat", err);
     if (r == 0)
         *ret_heartbeat = heartbeat;
@@ -82,30 +46,30 @@ static int pack_worker(struct mst_buf *payload, const struct membership_worker *
     if (r == 0)
         r = mst_buf_append(payload, worker->slot.bytes, sizeof worker->slot.bytes);
     if (r == 0)
-        r = put_number(payload, worker->ipv4, 4);
-    return r < 0 ? r : put_number(payload, worker->port, 2);
+        r = bytes_put(payload, worker->ipv4, 4);
+    return r < 0 ? r : bytes_put(payload, worker->port, 2);
 }
 
 static int pack_ballot(struct mst_buf *payload, const struct membership_ballot *ballot)
 {
-    int r = put_number(payload, ballot->view, 8);
+    int r = bytes_put(payload, ballot->view, 8);
     if (r == 0)
         r = mst_buf_append(payload, ballot->lineage, sizeof ballot->lineage);
     if (r == 0)
         r = mst_buf_append(payload, ballot->digest, sizeof ballot->digest);
     if (r == 0)
-        r = put_number(payload, ballot->count, 2);
+        r = bytes_put(payload, ballot->count, 2);
     for (size_t p = 0; r == 0 && p < ballot->count; p++) {
         r = mst_buf_append(payload, ballot->places[p].slot.bytes, sizeof ballot->places[p].slot.bytes);
         if (r == 0)
-            r = put_number(payload, (uint64_t)ballot->places[p].part, 1);
+            r = bytes_put(payload, (uint64_t)ballot->places[p].part, 1);
     }
     return r;
 }
 
 static int pack_vow(struct mst_buf *payload, const struct membership_vow *vow)
 {
-    int r = put_number(payload, vow->count, 1);
+    int r = bytes_put(payload, vow->count, 1);
     if (r == 0)
         r = pack_ballot(payload, &vow->held);
     for (size_t a = 0; r == 0 && a < vow->count; a++)
@@ -115,13 +79,13 @@ static int pack_vow(struct mst_buf *payload, const struct membership_vow *vow)
 
 static int pack_proposal(struct mst_buf *payload, const struct membership_message *message)
 {
-    int r = put_number(payload, message->leaving ? LEAVING : 0, 1);
+    int r = bytes_put(payload, message->leaving ? LEAVING : 0, 1);
     if (r == 0)
-        r = put_number(payload, message->step, 8);
+        r = bytes_put(payload, message->step, 8);
     if (r == 0)
         r = pack_vow(payload, &message->vow);
     if (r == 0)
-        r = put_number(payload, message->count, 2);
+        r = bytes_put(payload, message->count, 2);
     for (size_t w = 0; r == 0 && w < message->count; w++)
         r = pack_worker(payload, &message->workers[w]);
     return r;
@@ -129,16 +93,16 @@ static int pack_proposal(struct mst_buf *payload, const struct membership_messag
 
 int control_pack_membership(struct mst_buf *payload, const struct membership_message *message)
 {
-    int r = put_number(payload, message->view, 8);
+    int r = bytes_put(payload, message->view, 8);
     if (r < 0)
         return r;
     if (message->kind == MEMBERSHIP_PROPOSE)
         return pack_proposal(payload, message);
     if (message->kind == MEMBERSHIP_COMMIT)
         return mst_buf_append(payload, message->digest, sizeof message->digest);
-    r = put_number(payload, message->step, 8);
+    r = bytes_put(payload, message->step, 8);
     if (r == 0)
-        r = put_number(payload, message->size, 8);
+        r = bytes_put(payload, message->size, 8);
     return r < 0 ? r : mst_buf_append(payload, message->lineage, sizeof message->lineage);
 }
 
@@ -150,21 +114,21 @@ void control_membership_release(struct control_membership *membership)
 }
 
 /* Places go to `*next`, which is moved on; there is room for all that a payload can hold. */
-static int take_ballot(struct cursor *cursor, struct membership_place **next,
+static int take_ballot(struct bytes_cursor *cursor, struct membership_place **next,
                        struct membership_ballot *ballot, struct mst_error *err)
 {
-    ballot->view = take_number(cursor, 8);
-    memcpy(ballot->lineage, take(cursor, sizeof ballot->lineage), sizeof ballot->lineage);
-    memcpy(ballot->digest, take(cursor, sizeof ballot->digest), sizeof ballot->digest);
-    ballot->count = (size_t)take_number(cursor, 2);
+    ballot->view = bytes_take(cursor, 8);
+    bytes_take_raw(cursor, ballot->lineage, sizeof ballot->lineage);
+    bytes_take_raw(cursor, ballot->digest, sizeof ballot->digest);
+    ballot->count = (size_t)bytes_take(cursor, 2);
     if (ballot->count > MEMBERSHIP_MAX_PLACES || ballot->count * PLACE_BYTES > cursor->left)
         return mst_error_set(err, -EBADMSG, "a proposal with %zu places in %zu bytes", ballot->count,
                              cursor->left);
     ballot->places = *next;
     for (size_t p = 0; p < ballot->count; p++) {
         struct membership_place *place = (*next)++;
-        memcpy(place->slot.bytes, take(cursor, sizeof place->slot.bytes), sizeof place->slot.bytes);
-        const uint64_t part = take_number(cursor, 1);
+        bytes_take_raw(cursor, place->slot.bytes, sizeof place->slot.bytes);
+        const uint64_t part = bytes_take(cursor, 1);
         if (part > MEMBERSHIP_WITNESS)
             return mst_error_set(err, -EBADMSG, "a proposal with a place of kind %" PRIu64, part);
         place->part = (enum membership_part)part;
@@ -172,14 +136,14 @@ static int take_ballot(struct cursor *cursor, struct membership_place **next,
     return 0;
 }
 
-static int take_vow(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+static int take_vow(struct bytes_cursor *cursor, struct control_membership *membership, struct mst_error *err)
 {
     struct membership_vow *vow = &membership->message.vow;
     membership->places = calloc(cursor->left / PLACE_BYTES + 1, sizeof *membership->places);
     struct membership_place *next = membership->places;
     if (!next)
         return mst_error_set(err, -ENOMEM, "read a proposal of %zu bytes: no memory", cursor->left);
-    vow->count = (size_t)take_number(cursor, 1);
+    vow->count = (size_t)bytes_take(cursor, 1);
     if (vow->count > MEMBERSHIP_MAX_ATTEMPTS)
         return mst_error_set(err, -EBADMSG, "a proposal with %zu attempts", vow->count);
     int r = take_ballot(cursor, &next, &vow->held, err);
@@ -188,9 +152,10 @@ static int take_vow(struct cursor *cursor, struct control_membership *membership
     return r;
 }
 
-static int take_workers(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+static int take_workers(struct bytes_cursor *cursor, struct control_membership *membership,
+                        struct mst_error *err)
 {
-    const size_t count = (size_t)take_number(cursor, 2);
+    const size_t count = (size_t)bytes_take(cursor, 2);
     if (count < 1 || count > MEMBERSHIP_MAX_WORKERS || cursor->left != count * WORKER_BYTES)
         return mst_error_set(err, -EBADMSG, "a proposal of %zu workers in %zu bytes", count, cursor->left);
     membership->workers = calloc(count, sizeof *membership->workers);
@@ -198,22 +163,23 @@ static int take_workers(struct cursor *cursor, struct control_membership *member
         return mst_error_set(err, -ENOMEM, "read a proposal of %zu workers: no memory", count);
     for (size_t w = 0; w < count; w++) {
         struct membership_worker *worker = &membership->workers[w];
-        memcpy(worker->id.bytes, take(cursor, sizeof worker->id.bytes), sizeof worker->id.bytes);
-        memcpy(worker->slot.bytes, take(cursor, sizeof worker->slot.bytes), sizeof worker->slot.bytes);
-        worker->ipv4 = (uint32_t)take_number(cursor, 4);
-        worker->port = (uint16_t)take_number(cursor, 2);
+        bytes_take_raw(cursor, worker->id.bytes, sizeof worker->id.bytes);
+        bytes_take_raw(cursor, worker->slot.bytes, sizeof worker->slot.bytes);
+        worker->ipv4 = (uint32_t)bytes_take(cursor, 4);
+        worker->port = (uint16_t)bytes_take(cursor, 2);
     }
     membership->message.count = count;
     membership->message.workers = membership->workers;
     return 0;
 }
 
-static int take_proposal(struct cursor *cursor, struct control_membership *membership, struct mst_error *err)
+static int take_proposal(struct bytes_cursor *cursor, struct control_membership *membership,
+                         struct mst_error *err)
 {
     struct membership_message *message = &membership->message;
     message->kind = MEMBERSHIP_PROPOSE;
-    message->leaving = (take_number(cursor, 1) & LEAVING) != 0;
-    message->step = take_number(cursor, 8);
+    message->leaving = (bytes_take(cursor, 1) & LEAVING) != 0;
+    message->step = bytes_take(cursor, 8);
     const int r = take_vow(cursor, membership, err);
     return r < 0 ? r : take_workers(cursor, membership, err);
 }
@@ -221,24 +187,24 @@ static int take_proposal(struct cursor *cursor, struct control_membership *membe
 int control_unpack_membership(enum control_type type, const uint8_t *payload, size_t count,
                               struct control_membership *ret_membership, struct mst_error *err)
 {
-    struct cursor cursor = {payload, count, false};
+    struct bytes_cursor cursor = {payload, count, false};
     mst_cleanup(control_membership_release) struct control_membership membership = {0};
     struct membership_message *message = &membership.message;
     const char *what = "proposal";
     int r = 0;
-    message->view = take_number(&cursor, 8);
+    message->view = bytes_take(&cursor, 8);
     if (type == CONTROL_PROPOSE) {
         r = take_proposal(&cursor, &membership, err);
     } else if (type == CONTROL_COMMIT) {
         what = "commit";
         message->kind = MEMBERSHIP_COMMIT;
-        memcpy(message->digest, take(&cursor, sizeof message->digest), sizeof message->digest);
+        bytes_take_raw(&cursor, message->digest, sizeof message->digest);
     } else {
         what = "hold";
         message->kind = MEMBERSHIP_HOLD;
-        message->step = take_number(&cursor, 8);
-        message->size = take_number(&cursor, 8);
-        memcpy(message->lineage, take(&cursor, sizeof message->lineage), sizeof message->lineage);
+        message->step = bytes_take(&cursor, 8);
+        message->size = bytes_take(&cursor, 8);
+        bytes_take_raw(&cursor, message->lineage, sizeof message->lineage);
     }
     if (r == 0)
         r = finished(&cursor, what, err);
@@ -251,7 +217,7 @@ int control_unpack_membership(enum control_type type, const uint8_t *payload, si
 
 int control_pack_text(struct mst_buf *payload, uint64_t view, const char *text)
 {
-    const int r = put_number(payload, view, 8);
+    const int r = bytes_put(payload, view, 8);
     const size_t bytes = strlen(text);
     return r < 0 ? r
                  : mst_buf_append(payload, text, bytes < CONTROL_TEXT_BYTES ? bytes : CONTROL_TEXT_BYTES - 1);
@@ -260,9 +226,9 @@ int control_pack_text(struct mst_buf *payload, uint64_t view, const char *text)
 int control_unpack_text(const uint8_t *payload, size_t count, uint64_t *ret_view,
                         char ret_text[static CONTROL_TEXT_BYTES], struct mst_error *err)
 {
-    struct cursor cursor = {payload, count, false};
-    const uint64_t view = take_number(&cursor, 8);
-    if (cursor.short_of || cursor.left >= CONTROL_TEXT_BYTES)
+    struct bytes_cursor cursor = {payload, count, false};
+    const uint64_t view = bytes_take(&cursor, 8);
+    if (cursor.broken || cursor.left >= CONTROL_TEXT_BYTES)
         return mst_error_set(err, -EBADMSG, "a text message of %zu bytes", count);
     *ret_view = view;
     for (size_t i = 0; i < cursor.left; i++)
@@ -273,18 +239,18 @@ int control_unpack_text(const uint8_t *payload, size_t count, uint64_t *ret_view
 
 int control_pack_done(struct mst_buf *payload, const struct control_done *done)
 {
-    int r = put_number(payload, done->view, 8);
+    int r = bytes_put(payload, done->view, 8);
     if (r == 0)
-        r = put_number(payload, done->step, 8);
+        r = bytes_put(payload, done->step, 8);
     return r < 0 ? r : mst_buf_append(payload, done->digest, sizeof done->digest);
 }
 
 int control_unpack_done(const uint8_t *payload, size_t count, struct control_done *ret_done,
                         struct mst_error *err)
 {
-    struct cursor cursor = {payload, count, false};
-    struct control_done done = {.view = take_number(&cursor, 8), .step = take_number(&cursor, 8)};
-    memcpy(done.digest, take(&cursor, sizeof done.digest), sizeof done.digest);
+    struct bytes_cursor cursor = {payload, count, false};
+    struct control_done done = {.view = bytes_take(&cursor, 8), .step = bytes_take(&cursor, 8)};
+    bytes_take_raw(&cursor, done.digest, sizeof done.digest);
     const int r = finished(&cursor, "done", err);
     if (r == 0)
         *ret_done = done;
@@ -293,7 +259,7 @@ int control_unpack_done(const uint8_t *payload, size_t count, struct control_don
 
 int control_pack_file(struct mst_buf *payload, const struct control_file *file)
 {
-    int r = put_number(payload, file->bytes, 8);
+    int r = bytes_put(payload, file->bytes, 8);
     if (r == 0)
         r = mst_buf_append(payload, file->sha256, sizeof file->sha256);
     return r < 0 ? r : mst_buf_append_text(payload, file->name);
@@ -302,10 +268,10 @@ int control_pack_file(struct mst_buf *payload, const struct control_file *file)
 int control_unpack_file(const uint8_t *payload, size_t count, struct control_file *ret_file,
                         struct mst_error *err)
 {
-    struct cursor cursor = {payload, count, false};
-    struct control_file file = {.bytes = take_number(&cursor, 8)};
-    memcpy(file.sha256, take(&cursor, sizeof file.sha256), sizeof file.sha256);
-    if (cursor.short_of || cursor.left >= sizeof file.name)
+    struct bytes_cursor cursor = {payload, count, false};
+    struct control_file file = {.bytes = bytes_take(&cursor, 8)};
+    bytes_take_raw(&cursor, file.sha256, sizeof file.sha256);
+    if (cursor.broken || cursor.left >= sizeof file.name)
         return mst_error_set(err, -EBADMSG, "a file message of %zu bytes", count);
     memcpy(file.name, cursor.next, cursor.left);
     file.name[cursor.left] = '\0';

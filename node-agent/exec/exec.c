@@ -372,13 +372,13 @@ int exec_key(const struct exec_settings *settings, uint8_t ret_key[static MST_SH
     mst_cleanup(mst_buf_release) struct mst_buf numbers = MST_BUF_INIT(64);
     int r = mst_buf_append_text(&numbers, "muster exec v1");
     if (r == 0)
-        r = exec_put(&numbers, settings->frameworks, 4);
+        r = bytes_put(&numbers, settings->frameworks, 4);
     if (r == 0)
-        r = exec_put(&numbers, settings->chief_only, 1);
+        r = bytes_put(&numbers, settings->chief_only, 1);
     if (r == 0)
-        r = exec_put(&numbers, (uint64_t)settings->on_change, 1);
+        r = bytes_put(&numbers, (uint64_t)settings->on_change, 1);
     if (r == 0)
-        r = exec_put(&numbers, settings->any_command, 1);
+        r = bytes_put(&numbers, settings->any_command, 1);
     if (r < 0)
         return mst_error_errno(err, r, "digest of the command");
     r = mst_sha256_init(&sha, err);

@@ -48,23 +48,23 @@ int exec_facts_check(const struct exec_facts *facts, struct mst_error *err)
 
 int exec_facts_pack(struct mst_buf *payload, const struct exec_facts *facts)
 {
-    int r = exec_put(payload, facts->view, 8);
+    int r = bytes_put(payload, facts->view, 8);
     if (r == 0)
-        r = exec_put(payload, facts->rank, 4);
+        r = bytes_put(payload, facts->rank, 4);
     if (r == 0)
-        r = exec_put(payload, facts->world, 4);
+        r = bytes_put(payload, facts->world, 4);
     if (r == 0)
-        r = exec_put(payload, facts->subnet.network, 4);
+        r = bytes_put(payload, facts->subnet.network, 4);
     if (r == 0)
-        r = exec_put(payload, facts->subnet.prefix, 1);
+        r = bytes_put(payload, facts->subnet.prefix, 1);
     if (r == 0)
-        r = exec_put_text(payload, facts->interface, strnlen(facts->interface, sizeof facts->interface));
+        r = bytes_put_text(payload, facts->interface, strnlen(facts->interface, sizeof facts->interface));
     for (uint32_t m = 0; r == 0 && m < facts->world; m++) {
         const struct exec_member *member = &facts->members[m];
-        r = exec_put(payload,
-                     (uint64_t)member->ipv4 << 32 | (uint64_t)member->agent_port << 16 | member->port, 8);
+        r = bytes_put(payload,
+                      (uint64_t)member->ipv4 << 32 | (uint64_t)member->agent_port << 16 | member->port, 8);
         if (r == 0)
-            r = exec_put_text(payload, member->slot, strnlen(member->slot, sizeof member->slot));
+            r = bytes_put_text(payload, member->slot, strnlen(member->slot, sizeof member->slot));
     }
     return r;
 }
@@ -72,14 +72,14 @@ int exec_facts_pack(struct mst_buf *payload, const struct exec_facts *facts)
 int exec_facts_unpack(const uint8_t *payload, size_t count, struct exec_facts *ret_facts,
                       struct mst_error *err)
 {
-    struct exec_cursor cursor = {payload, count, false};
+    struct bytes_cursor cursor = {payload, count, false};
     mst_cleanup(exec_facts_release) struct exec_facts facts = {0};
-    facts.view = exec_take(&cursor, 8);
-    facts.rank = (uint32_t)exec_take(&cursor, 4);
-    facts.world = (uint32_t)exec_take(&cursor, 4);
-    facts.subnet.network = (uint32_t)exec_take(&cursor, 4);
-    facts.subnet.prefix = (uint32_t)exec_take(&cursor, 1);
-    exec_take_text(&cursor, facts.interface, sizeof facts.interface);
+    facts.view = bytes_take(&cursor, 8);
+    facts.rank = (uint32_t)bytes_take(&cursor, 4);
+    facts.world = (uint32_t)bytes_take(&cursor, 4);
+    facts.subnet.network = (uint32_t)bytes_take(&cursor, 4);
+    facts.subnet.prefix = (uint32_t)bytes_take(&cursor, 1);
+    bytes_take_text(&cursor, facts.interface, sizeof facts.interface);
     if (cursor.broken || facts.world < 1 || facts.world > EXEC_MEMBERS_MAX)
         return mst_error_set(err, -EBADMSG, "facts of a view: %zu bytes for %" PRIu32 " workers", count,
                              facts.world);
@@ -88,11 +88,11 @@ int exec_facts_unpack(const uint8_t *payload, size_t count, struct exec_facts *r
         return mst_error_set(err, -ENOMEM, "facts of a view: no memory");
     for (uint32_t m = 0; m < facts.world; m++) {
         struct exec_member *member = &facts.members[m];
-        const uint64_t place = exec_take(&cursor, 8);
+        const uint64_t place = bytes_take(&cursor, 8);
         member->ipv4 = (uint32_t)(place >> 32);
         member->agent_port = (uint16_t)(place >> 16);
         member->port = (uint16_t)place;
-        exec_take_text(&cursor, member->slot, sizeof member->slot);
+        bytes_take_text(&cursor, member->slot, sizeof member->slot);
     }
     if (cursor.broken || cursor.left > 0)
         return mst_error_set(err, -EBADMSG, "facts of a view: too %s for %" PRIu32 " workers",

@@ -48,9 +48,9 @@ int launch_channel_send(struct launch_channel *channel, enum launch_frame type, 
     } else {
         r = mst_buf_reserve(&channel->out, PLAIN_HEADER_BYTES + count);
         if (r == 0)
-            r = exec_put(&channel->out, count, 4);
+            r = bytes_put(&channel->out, count, 4);
         if (r == 0)
-            r = exec_put(&channel->out, (uint64_t)type, 2);
+            r = bytes_put(&channel->out, (uint64_t)type, 2);
         if (r == 0)
             r = mst_buf_append(&channel->out, payload, count);
     }
@@ -63,7 +63,7 @@ int launch_channel_send_data(struct launch_channel *channel, uint8_t stream, con
                              struct mst_error *err)
 {
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(LAUNCH_PIECE_BYTES + 1);
-    int r = exec_put(&payload, stream, 1);
+    int r = bytes_put(&payload, stream, 1);
     if (r == 0)
         r = mst_buf_append(&payload, bytes, count);
     return r < 0 ? mst_error_errno(err, r, "send a frame")
@@ -74,9 +74,9 @@ int launch_channel_send_credit(struct launch_channel *channel, uint8_t stream, u
                                struct mst_error *err)
 {
     mst_cleanup(mst_buf_release) struct mst_buf payload = MST_BUF_INIT(5);
-    int r = exec_put(&payload, stream, 1);
+    int r = bytes_put(&payload, stream, 1);
     if (r == 0)
-        r = exec_put(&payload, bytes, 4);
+        r = bytes_put(&payload, bytes, 4);
     return r < 0 ? mst_error_errno(err, r, "send a frame")
                  : launch_channel_send(channel, LAUNCH_CREDIT, payload.bytes, payload.count, err);
 }
@@ -139,10 +139,10 @@ int launch_channel_read(struct launch_channel *channel, struct mst_error *err)
 static int next_plain(struct launch_channel *channel, uint16_t *ret_type, const uint8_t **ret_payload,
                       size_t *ret_count, struct mst_error *err)
 {
-    struct exec_cursor cursor = {(const uint8_t *)channel->in.bytes + channel->in_done,
-                                 channel->in.count - channel->in_done, false};
-    const size_t count = (size_t)exec_take(&cursor, 4);
-    const uint16_t type = (uint16_t)exec_take(&cursor, 2);
+    struct bytes_cursor cursor = {(const uint8_t *)channel->in.bytes + channel->in_done,
+                                  channel->in.count - channel->in_done, false};
+    const size_t count = (size_t)bytes_take(&cursor, 4);
+    const uint16_t type = (uint16_t)bytes_take(&cursor, 2);
     if (!cursor.broken && count > LAUNCH_FRAME_BYTES)
         return mst_error_set(err, -EBADMSG, "a frame of %zu bytes", count);
     if (cursor.broken || cursor.left < count)
@@ -172,8 +172,8 @@ int launch_channel_next(struct launch_channel *channel, enum launch_frame *ret_t
 static bool is_open(const uint8_t *payload, size_t count)
 {
     char host[LAUNCH_HOST_BYTES];
-    struct exec_cursor cursor = {payload, count, false};
-    exec_take_text(&cursor, host, sizeof host);
+    struct bytes_cursor cursor = {payload, count, false};
+    bytes_take_text(&cursor, host, sizeof host);
     return !cursor.broken && cursor.left > 0 && cursor.left < EXEC_COMMAND_MAX_BYTES &&
            !memchr(cursor.next, '\0', cursor.left);
 }

@@ -248,10 +248,10 @@ static void take_request(struct relay *relay, const uint8_t *payload, size_t cou
     struct mst_error err = MST_ERROR_INIT;
     char host[LAUNCH_HOST_BYTES];
     const struct exec_record *member;
-    struct exec_cursor cursor = {payload, count, false};
-    exec_take_text(&cursor, host, sizeof host);
+    struct bytes_cursor cursor = {payload, count, false};
+    bytes_take_text(&cursor, host, sizeof host);
     int r = launch_find_host(relay->launch, host, &member, &err);
-    if (r == 0 && (exec_put(&relay->command, 0, 1) < 0 ||
+    if (r == 0 && (bytes_put(&relay->command, 0, 1) < 0 ||
                    mst_buf_append(&relay->command, cursor.next, cursor.left) < 0))
         r = mst_error_set(&err, -ENOMEM, "no memory");
     if (r < 0) {

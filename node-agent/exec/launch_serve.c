@@ -189,8 +189,8 @@ static void take_request(struct serve *serve, const uint8_t *payload, size_t cou
 {
     struct mst_error err = MST_ERROR_INIT;
     char host[LAUNCH_HOST_BYTES];
-    struct exec_cursor cursor = {payload, count, false};
-    exec_take_text(&cursor, host, sizeof host);
+    struct bytes_cursor cursor = {payload, count, false};
+    bytes_take_text(&cursor, host, sizeof host);
     mst_cleanup(mst_freep) char *command = strndup((const char *)cursor.next, cursor.left);
     const int r = command ? start(serve, command, &err) : mst_error_set(&err, -ENOMEM, "no memory");
     if (r < 0)
@@ -205,7 +205,7 @@ static int take_frame(struct serve *serve, enum launch_frame type, const uint8_t
     if (!launch_frame_is_fit(true, type, payload, count) ||
         (type == LAUNCH_OPEN) != (serve->stage == SERVE_OPENING))
         return mst_error_set(err, -EBADMSG, "a frame of type %d that cannot be", (int)type);
-    struct exec_cursor credit = {payload + 1, count - 1, false};
+    struct bytes_cursor credit = {payload + 1, count - 1, false};
     switch (type) {
     case LAUNCH_OPEN:
         take_request(serve, payload, count);
@@ -217,7 +217,7 @@ static int take_frame(struct serve *serve, enum launch_frame type, const uint8_t
         return 0;
     case LAUNCH_CREDIT:
         return launch_source_credit(payload[0] == STREAM_OUT ? &serve->out : &serve->err,
-                                    (uint32_t)exec_take(&credit, 4), err);
+                                    (uint32_t)bytes_take(&credit, 4), err);
     default: /* LAUNCH_SIGNAL; one that comes after the end finds nobody */
         serve->launch->options.signal(serve->launch->options.context, serve->id, payload[0]);
         return 0;

@@ -68,12 +68,12 @@ static int receive_message(const struct exec_round *round, uint8_t message[stati
 
 static int pack_header(struct mst_buf *out, enum round_type type, uint32_t rank, uint64_t view)
 {
-    int r = exec_put(out, (uint64_t)type, 2);
+    int r = bytes_put(out, (uint64_t)type, 2);
     if (r == 0)
-        r = exec_put(out, EXEC_ROUND_BYTES, 2);
+        r = bytes_put(out, EXEC_ROUND_BYTES, 2);
     if (r == 0)
-        r = exec_put(out, rank, 4);
-    return r < 0 ? r : exec_put(out, view, 8);
+        r = bytes_put(out, rank, 4);
+    return r < 0 ? r : bytes_put(out, view, 8);
 }
 
 static int pad(struct mst_buf *out, size_t start)
@@ -88,27 +88,27 @@ static int pack_record(struct mst_buf *out, const struct exec_record *record, ui
     const struct exec_member *member = &record->member;
     int r = pack_header(out, ROUND_RECORD, rank, record->view);
     if (r == 0)
-        r = exec_put(out, (uint64_t)member->ipv4 << 32 | (uint64_t)member->agent_port << 16 | member->port,
-                     8);
+        r = bytes_put(out, (uint64_t)member->ipv4 << 32 | (uint64_t)member->agent_port << 16 | member->port,
+                      8);
     if (r == 0)
         r = mst_buf_append(out, record->incarnation, sizeof record->incarnation);
     if (r == 0)
-        r = exec_put(out, (uint64_t)record->over, 1);
+        r = bytes_put(out, (uint64_t)record->over, 1);
     if (r == 0)
-        r = exec_put(out, record->running, 1);
+        r = bytes_put(out, record->running, 1);
     if (r == 0)
-        r = exec_put_text(out, member->slot, strnlen(member->slot, sizeof member->slot - 1));
+        r = bytes_put_text(out, member->slot, strnlen(member->slot, sizeof member->slot - 1));
     return r < 0 ? r : pad(out, start);
 }
 
 /* The cursor behind a good header, or one that is broken. */
-static struct exec_cursor open_message(const uint8_t *message, enum round_type type, uint32_t *ret_rank,
-                                       uint64_t *ret_view)
+static struct bytes_cursor open_message(const uint8_t *message, enum round_type type, uint32_t *ret_rank,
+                                        uint64_t *ret_view)
 {
-    struct exec_cursor cursor = {message, EXEC_ROUND_BYTES, false};
-    const bool fits = exec_take(&cursor, 2) == (uint64_t)type && exec_take(&cursor, 2) == EXEC_ROUND_BYTES;
-    *ret_rank = (uint32_t)exec_take(&cursor, 4);
-    *ret_view = exec_take(&cursor, 8);
+    struct bytes_cursor cursor = {message, EXEC_ROUND_BYTES, false};
+    const bool fits = bytes_take(&cursor, 2) == (uint64_t)type && bytes_take(&cursor, 2) == EXEC_ROUND_BYTES;
+    *ret_rank = (uint32_t)bytes_take(&cursor, 4);
+    *ret_view = bytes_take(&cursor, 8);
     cursor.broken |= !fits;
     return cursor;
 }
@@ -118,17 +118,17 @@ static int unpack_record(const uint8_t *message, const struct exec_round *round,
 {
     uint32_t rank;
     struct exec_record record = {0};
-    struct exec_cursor cursor = open_message(message, ROUND_RECORD, &rank, &record.view);
-    const uint64_t place = exec_take(&cursor, 8);
+    struct bytes_cursor cursor = open_message(message, ROUND_RECORD, &rank, &record.view);
+    const uint64_t place = bytes_take(&cursor, 8);
     record.member.ipv4 = (uint32_t)(place >> 32);
     record.member.agent_port = (uint16_t)(place >> 16);
     record.member.port = (uint16_t)place;
     for (size_t b = 0; b < sizeof record.incarnation; b++)
-        record.incarnation[b] = (uint8_t)exec_take(&cursor, 1);
-    const uint64_t over = exec_take(&cursor, 1);
+        record.incarnation[b] = (uint8_t)bytes_take(&cursor, 1);
+    const uint64_t over = bytes_take(&cursor, 1);
     record.over = over <= EXEC_OVER_FAILED ? (enum exec_over)over : EXEC_NOT_OVER;
-    record.running = exec_take(&cursor, 1) == 1;
-    exec_take_text(&cursor, record.member.slot, sizeof record.member.slot);
+    record.running = bytes_take(&cursor, 1) == 1;
+    bytes_take_text(&cursor, record.member.slot, sizeof record.member.slot);
     if (cursor.broken || over > EXEC_OVER_FAILED || rank != author || record.view != round->view)
         return mst_error_set(err, -EBADMSG,
                              "a record of rank %" PRIu32 " in view %" PRIu64 " where that of rank %" PRIu32
@@ -172,9 +172,9 @@ int exec_round_pack_outcome(struct mst_buf *out, const struct exec_round *round,
     const size_t start = out->count;
     int r = pack_header(out, ROUND_OUTCOME, rank, round->view);
     if (r == 0)
-        r = exec_put(out, (uint64_t)outcome->kind, 1);
+        r = bytes_put(out, (uint64_t)outcome->kind, 1);
     if (r == 0)
-        r = exec_put(out, outcome->status, 1);
+        r = bytes_put(out, outcome->status, 1);
     return r < 0 ? r : pad(out, start);
 }
 
@@ -183,9 +183,9 @@ int exec_round_unpack_outcome(const uint8_t message[static EXEC_ROUND_BYTES], co
 {
     uint32_t rank;
     uint64_t view;
-    struct exec_cursor cursor = open_message(message, ROUND_OUTCOME, &rank, &view);
-    const uint64_t kind = exec_take(&cursor, 1);
-    const uint64_t status = exec_take(&cursor, 1);
+    struct bytes_cursor cursor = open_message(message, ROUND_OUTCOME, &rank, &view);
+    const uint64_t kind = bytes_take(&cursor, 1);
+    const uint64_t status = bytes_take(&cursor, 1);
     if (cursor.broken || view != round->view || rank >= round->world || rank == round->rank ||
         kind < EXEC_OUTCOME_ENDED || kind > EXEC_OUTCOME_SERVED)
         return mst_error_set(err, -EBADMSG,

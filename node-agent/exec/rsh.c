@@ -66,7 +66,7 @@ static int make_request(int argc, char **argv, struct mst_buf *request, struct m
     const size_t length = strlen(host);
     if (length == 0 || length >= LAUNCH_HOST_BYTES)
         return mst_error_set(err, -EINVAL, "'%.64s' is no host", host);
-    int r = exec_put_text(request, host, length);
+    int r = bytes_put_text(request, host, length);
     for (at++; r == 0 && at < argc; at++) { /* joined as ssh does: a shell takes it apart again */
         r = mst_buf_append_text(request, argv[at]);
         if (r == 0 && at + 1 < argc)
@@ -112,7 +112,7 @@ static int take_frame(struct rsh *rsh, enum launch_frame type, const uint8_t *pa
     if (!launch_frame_is_fit(false, type, payload, count))
         return mst_error_set(err, -EBADMSG, "a frame of type %d that cannot be", (int)type);
     struct launch_sink *sink = payload[0] == STREAM_OUT ? &rsh->out : &rsh->errors;
-    struct exec_cursor credit = {payload + 1, count - 1, false};
+    struct bytes_cursor credit = {payload + 1, count - 1, false};
     switch (type) {
     case LAUNCH_DATA:
         return launch_sink_take(sink, payload + 1, count - 1, err);
@@ -120,7 +120,7 @@ static int take_frame(struct rsh *rsh, enum launch_frame type, const uint8_t *pa
         sink->ended = true;
         return 0;
     case LAUNCH_CREDIT:
-        return launch_source_credit(&rsh->in, (uint32_t)exec_take(&credit, 4), err);
+        return launch_source_credit(&rsh->in, (uint32_t)bytes_take(&credit, 4), err);
     case LAUNCH_EXIT:
         rsh->status = payload[0];
         rsh->out.ended = rsh->errors.ended = true;

@@ -27,13 +27,13 @@ int exec_wire_pair(int ret_fds[static 2], struct mst_error *err)
 
 static int pack(struct mst_buf *packet, const struct exec_wire_message *message)
 {
-    int r = exec_put(packet, (uint64_t)message->type, 4);
+    int r = bytes_put(packet, (uint64_t)message->type, 4);
     if (r == 0)
-        r = exec_put(packet, message->id, 4);
+        r = bytes_put(packet, message->id, 4);
     if (r == 0)
-        r = exec_put(packet, message->number, 4);
+        r = bytes_put(packet, message->number, 4);
     if (r == 0)
-        r = exec_put(packet, message->status, 4);
+        r = bytes_put(packet, message->status, 4);
     if (r == 0 && message->type == EXEC_WIRE_SPAWN)
         r = mst_buf_append(packet, message->text, strlen(message->text) + 1);
     if (r == 0 && message->type == EXEC_WIRE_FACTS)
@@ -122,11 +122,11 @@ static bool is_fit(const struct exec_wire_message *message, size_t rest, size_t 
 static int unpack(const struct mst_buf *packet, size_t fds, struct exec_wire_message *message,
                   struct mst_error *err)
 {
-    struct exec_cursor cursor = {(const uint8_t *)packet->bytes, packet->count, false};
-    message->type = (enum exec_wire_type)exec_take(&cursor, 4);
-    message->id = (uint32_t)exec_take(&cursor, 4);
-    message->number = (uint32_t)exec_take(&cursor, 4);
-    message->status = (uint32_t)exec_take(&cursor, 4);
+    struct bytes_cursor cursor = {(const uint8_t *)packet->bytes, packet->count, false};
+    message->type = (enum exec_wire_type)bytes_take(&cursor, 4);
+    message->id = (uint32_t)bytes_take(&cursor, 4);
+    message->number = (uint32_t)bytes_take(&cursor, 4);
+    message->status = (uint32_t)bytes_take(&cursor, 4);
     message->text = (const char *)cursor.next; /* the buffer has a NUL behind its last byte */
     if (cursor.broken || !is_fit(message, cursor.left, fds))
         return mst_error_set(err, -EBADMSG, "a message of type %d, %zu bytes and %zu descriptors",

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers in network order, to a buffer and from a payload whose end is checked. */
-#ifndef EXEC_BYTES_H
-#define EXEC_BYTES_H
+#ifndef AGENT_BYTES_H
+#define AGENT_BYTES_H
 
 #include "muster/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* What is left of a payload. `broken` remembers that more was asked for than there was: it is asked once, at
  * the end. */
-struct exec_cursor {
+struct bytes_cursor {
     const uint8_t *next;
     size_t left;
     bool broken;
 };
 
-static inline int exec_put(struct mst_buf *buf, uint64_t value, size_t bytes)
+static inline int bytes_put(struct mst_buf *buf, uint64_t value, size_t bytes)
 {
     uint8_t text[8];
     for (size_t i = 0; i < bytes; i++)
@@ -25,7 +26,7 @@ static inline int exec_put(struct mst_buf *buf, uint64_t value, size_t bytes)
     return mst_buf_append(buf, text, bytes);
 }
 
-static inline uint64_t exec_take(struct exec_cursor *cursor, size_t bytes)
+static inline uint64_t bytes_take(struct bytes_cursor *cursor, size_t bytes)
 {
     uint64_t value = 0;
     if (bytes > cursor->left) {
@@ -39,17 +40,30 @@ static inline uint64_t exec_take(struct exec_cursor *cursor, size_t bytes)
     return value;
 }
 
-/* A text of up to 255 bytes: its length in one byte, then the bytes. */
-static inline int exec_put_text(struct mst_buf *buf, const char *text, size_t length)
+/* Raw bytes; zeros where there are too few. */
+static inline void bytes_take_raw(struct bytes_cursor *cursor, void *ret_bytes, size_t count)
 {
-    const int r = exec_put(buf, length, 1);
+    if (count > cursor->left) {
+        cursor->broken = true;
+        memset(ret_bytes, 0, count);
+        return;
+    }
+    memcpy(ret_bytes, cursor->next, count);
+    cursor->next += count;
+    cursor->left -= count;
+}
+
+/* A text of up to 255 bytes: its length in one byte, then the bytes. */
+static inline int bytes_put_text(struct mst_buf *buf, const char *text, size_t length)
+{
+    const int r = bytes_put(buf, length, 1);
     return r < 0 ? r : mst_buf_append(buf, text, length);
 }
 
 /* Into `ret_text` of `size` bytes, with a NUL; too long for it, or with a NUL inside, is broken. */
-static inline void exec_take_text(struct exec_cursor *cursor, char *ret_text, size_t size)
+static inline void bytes_take_text(struct bytes_cursor *cursor, char *ret_text, size_t size)
 {
-    const size_t length = (size_t)exec_take(cursor, 1);
+    const size_t length = (size_t)bytes_take(cursor, 1);
     if (length >= size || length > cursor->left) {
         cursor->broken = true;
         ret_text[0] = '\0';
