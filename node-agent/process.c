@@ -5,8 +5,8 @@
 #include "muster/cleanup.h"
 #include "muster/file.h"
 #include "muster/log.h"
+#include "muster/signals.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,38 +18,10 @@
 #define STAT_START_TIME_FIELD                                                                                \
     20 /* of /proc/PID/stat, counted from the state behind the name: proc(5), field 22 */
 
-/* Signal dispositions belong to the process, and so does the one place that a handler can write to.
- * signalfd(2) would be neater, but needs the signals blocked in every thread, and OpenBLAS starts its threads
- * when the library is loaded, before main(): a SIGTERM would reach one of those and end the process. */
-static int signal_write_fd = -1;
-
-static void write_signal(int number)
-{
-    const int saved_errno = errno;
-    const unsigned char byte = (unsigned char)number;
-    (void)!write(signal_write_fd, &byte, 1); /* full: enough is waiting to be read */
-    errno = saved_errno;
-}
-
 int process_signals_open(int *ret_fd, struct mst_error *err)
 {
     static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    const struct sigaction handle = {.sa_handler = write_signal, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
-        return mst_error_errno(err, -errno, "set up signals");
-    signal_write_fd = fds[1];
-    int r = sigaction(SIGPIPE, &ignore, NULL) < 0 ? -errno : 0;
-    for (size_t s = 0; r == 0 && s < MST_ARRAY_COUNT(caught); s++)
-        r = sigaction(caught[s], &handle, NULL) < 0 ? -errno : 0;
-    if (r < 0) {
-        mst_closep(&fds[0]);
-        mst_closep(&signal_write_fd);
-        return mst_error_errno(err, r, "set up signals");
-    }
-    *ret_fd = fds[0];
-    return 0;
+    return mst_signals_open(caught, MST_ARRAY_COUNT(caught), ret_fd, err);
 }
 
 static void reap(void)
@@ -61,9 +33,8 @@ static void reap(void)
 
 int process_signals_read(int fd)
 {
-    unsigned char number;
-    int stop = 0;
-    while (read(fd, &number, 1) == 1) {
+    int number, stop = 0;
+    while ((number = mst_signals_read(fd)) != 0) {
         if (number == SIGCHLD)
             reap();
         else
