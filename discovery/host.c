@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for what a sweep found. */
+/* Words for what a sweep found, and its order. */
 #include "muster/cleanup.h"
 #include "muster/discovery.h"
 
@@ -27,4 +27,10 @@ const char *discovery_mac_text(const uint8_t mac[static DISCOVERY_MAC_BYTES],
     (void)snprintf(text, DISCOVERY_MAC_TEXT_BYTES, "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)mac[0],
                    (unsigned)mac[1], (unsigned)mac[2], (unsigned)mac[3], (unsigned)mac[4], (unsigned)mac[5]);
     return text;
+}
+
+int discovery_host_compare(const void *left, const void *right)
+{
+    const struct discovery_host *a = left, *b = right;
+    return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
 }

@@ -218,18 +218,12 @@ static int read_node(struct ips_reader *reader, struct mst_error *err)
     return 0;
 }
 
-static int compare_hosts(const void *left, const void *right)
-{
-    const struct discovery_host *a = left, *b = right;
-    return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
-}
-
 /* In order, each address once: a host with a name before one without. */
 static void sort_hosts(struct ips_reader *reader)
 {
     if (reader->count == 0)
         return;
-    qsort(reader->hosts, reader->count, sizeof *reader->hosts, compare_hosts);
+    qsort(reader->hosts, reader->count, sizeof *reader->hosts, discovery_host_compare);
     size_t kept = 1;
     for (size_t i = 1; i < reader->count; i++) {
         struct discovery_host *last = &reader->hosts[kept - 1];

@@ -292,17 +292,11 @@ int discovery_sweep_run(struct discovery_sweep *sweep, struct mst_error *err)
     }
 }
 
-static int compare_hosts(const void *left, const void *right)
-{
-    const struct discovery_host *a = left, *b = right;
-    return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
-}
-
 const struct discovery_sweep_result *discovery_sweep_result(struct discovery_sweep *sweep)
 {
     struct discovery_sweep_result *result = &sweep->result;
     if (!sweep->sorted) {
-        qsort(result->hosts, result->count, sizeof *result->hosts, compare_hosts);
+        qsort(result->hosts, result->count, sizeof *result->hosts, discovery_host_compare);
         for (size_t i = 0; i < result->count; i++)
             sweep->targets[result->hosts[i].ipv4 - sweep->first_ipv4].host = (uint32_t)i + 1;
         sweep->sorted = true;

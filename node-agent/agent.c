@@ -304,31 +304,25 @@ static void tick(struct agent *agent)
         agent->state = AGENT_ENDED;
 }
 
-static void sooner(uint64_t *deadline_ns, uint64_t other_ns)
-{
-    if (other_ns < *deadline_ns)
-        *deadline_ns = other_ns;
-}
-
 static uint64_t next_deadline_ns(const struct agent *agent)
 {
     uint64_t deadline_ns = mst_now_ns() + LOOP_LONGEST_NS;
     if (agent->search)
-        sooner(&deadline_ns, search_deadline_ns(agent->search));
+        loop_sooner(&deadline_ns, search_deadline_ns(agent->search));
     if (agent->membership && (is_waiting(agent) || agent->state == AGENT_RUNNING))
-        sooner(&deadline_ns, membership_deadline_ns(agent->membership));
+        loop_sooner(&deadline_ns, membership_deadline_ns(agent->membership));
     if (agent->mesh) {
-        sooner(&deadline_ns, mesh_deadline_ns(agent->mesh));
-        sooner(&deadline_ns, agent->heartbeat_ns);
+        loop_sooner(&deadline_ns, mesh_deadline_ns(agent->mesh));
+        loop_sooner(&deadline_ns, agent->heartbeat_ns);
     }
     if (is_waiting(agent)) {
-        sooner(&deadline_ns, agent->waiting_ns);
-        sooner(&deadline_ns, agent->form_deadline_ns);
+        loop_sooner(&deadline_ns, agent->waiting_ns);
+        loop_sooner(&deadline_ns, agent->form_deadline_ns);
     }
     if (agent->leave_deadline_ns != 0)
-        sooner(&deadline_ns, agent->leave_deadline_ns);
+        loop_sooner(&deadline_ns, agent->leave_deadline_ns);
     if (agent->state == AGENT_FAREWELL)
-        sooner(&deadline_ns, agent->farewell_ns);
+        loop_sooner(&deadline_ns, agent->farewell_ns);
     if (agent->stop_due)
         deadline_ns = 0;
     return deadline_ns;

@@ -191,8 +191,7 @@ static int serve(struct collector *collector, struct mst_error *err)
         report_listening(collector);
     while (r == 0 && !collector->stop) {
         uint64_t deadline_ns = mst_now_ns() + LOOP_LONGEST_NS;
-        if (mesh_deadline_ns(collector->mesh) < deadline_ns)
-            deadline_ns = mesh_deadline_ns(collector->mesh);
+        loop_sooner(&deadline_ns, mesh_deadline_ns(collector->mesh));
         r = loop_run_once(collector->loop, deadline_ns, err);
         mesh_tick(collector->mesh, mst_now_ns());
     }

@@ -27,4 +27,11 @@ void loop_remove(struct loop *loop, int fd); /* before close(2); one that was ne
  */
 int loop_run_once(struct loop *loop, uint64_t deadline_ns, struct mst_error *err);
 
+/* The earlier of two times for what is due next. */
+static inline void loop_sooner(uint64_t *deadline_ns, uint64_t other_ns)
+{
+    if (other_ns < *deadline_ns)
+        *deadline_ns = other_ns;
+}
+
 #endif

@@ -26,12 +26,6 @@ struct gathered {
     size_t capacity;
 };
 
-static int compare_hosts(const void *left, const void *right)
-{
-    const struct discovery_host *a = left, *b = right;
-    return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
-}
-
 static int add_host(struct gathered *gathered, const struct discovery_host *host, struct mst_error *err)
 {
     struct discovery_sweep_result *swept = &gathered->swept;
@@ -200,7 +194,8 @@ static int scan_network(const struct station *station, const struct station_netw
             r = gather_hints(station, &network->choice, deadline_ns, &gathered, err);
     }
     if (r == 0 && gathered.swept.count > 0)
-        qsort(gathered.swept.hosts, gathered.swept.count, sizeof *gathered.swept.hosts, compare_hosts);
+        qsort(gathered.swept.hosts, gathered.swept.count, sizeof *gathered.swept.hosts,
+              discovery_host_compare);
     if (r == 0)
         r = greet(station, config, deadline_ns, &gathered, result, err);
     result->swept = gathered.swept;

@@ -193,20 +193,17 @@ static int tick(struct scout *scout, uint64_t now_ns, struct mst_error *err)
     return r;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t next_deadline_ns(const struct scout *scout, uint64_t now_ns, uint64_t end_ns)
 {
-    uint64_t deadline_ns = sooner(now_ns + LOOP_LONGEST_NS, end_ns);
-    deadline_ns = sooner(deadline_ns, sooner(scout->quiet_ns, scout->waiting_ns));
+    uint64_t deadline_ns = now_ns + LOOP_LONGEST_NS;
+    loop_sooner(&deadline_ns, end_ns);
+    loop_sooner(&deadline_ns, scout->quiet_ns);
+    loop_sooner(&deadline_ns, scout->waiting_ns);
     for (size_t n = 0; n < scout->station->network_count; n++) {
         const struct scouted *scouted = &scout->networks[n];
-        deadline_ns = sooner(deadline_ns, mesh_deadline_ns(scouted->mesh));
+        loop_sooner(&deadline_ns, mesh_deadline_ns(scouted->mesh));
         if (scouted->search)
-            deadline_ns = sooner(deadline_ns, search_deadline_ns(scouted->search));
+            loop_sooner(&deadline_ns, search_deadline_ns(scouted->search));
     }
     return deadline_ns;
 }

@@ -270,16 +270,10 @@ static void name_host(struct discovery_host *host, const char *slot)
     host->port = DISCOVERY_PORT_OPEN;
 }
 
-static int compare_hosts(const void *left, const void *right)
-{
-    const struct discovery_host *a = left, *b = right;
-    return (a->ipv4 > b->ipv4) - (a->ipv4 < b->ipv4);
-}
-
 static struct discovery_host *find(const struct discovery_sweep_result *result, uint32_t ipv4)
 {
     const struct discovery_host key = {.ipv4 = ipv4};
-    return bsearch(&key, result->hosts, result->count, sizeof key, compare_hosts);
+    return bsearch(&key, result->hosts, result->count, sizeof key, discovery_host_compare);
 }
 
 const struct discovery_sweep_result *search_result(struct search *search, const char *self_slot,
@@ -310,6 +304,6 @@ const struct discovery_sweep_result *search_result(struct search *search, const 
         name_host(host, workers->items[w].slot);
     }
     search->told.count = count;
-    qsort(hosts, count, sizeof *hosts, compare_hosts);
+    qsort(hosts, count, sizeof *hosts, discovery_host_compare);
     return &search->told;
 }

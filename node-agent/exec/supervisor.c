@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "supervisor.h"
 
+#include "loop.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/log.h"
@@ -235,22 +236,16 @@ static void tick(struct supervisor *supervisor)
     }
 }
 
-static void sooner(uint64_t *deadline_ns, uint64_t other_ns)
-{
-    if (other_ns < *deadline_ns)
-        *deadline_ns = other_ns;
-}
-
 static uint64_t next_deadline_ns(const struct supervisor *supervisor)
 {
     const uint64_t now_ns = mst_now_ns();
     uint64_t deadline_ns = exec_group_deadline_ns(&supervisor->command, now_ns);
     for (size_t s = 0; s < SUPERVISOR_SPAWNS; s++)
-        sooner(&deadline_ns, exec_group_deadline_ns(&supervisor->spawns[s].group, now_ns));
+        loop_sooner(&deadline_ns, exec_group_deadline_ns(&supervisor->spawns[s].group, now_ns));
     if (supervisor->stopping && !programs_left(supervisor))
-        sooner(&deadline_ns, now_ns + LOOK_AGAIN_NS);
+        loop_sooner(&deadline_ns, now_ns + LOOK_AGAIN_NS);
     if (supervisor->network > 0 && supervisor->network_kill_ns != 0)
-        sooner(&deadline_ns, supervisor->network_kill_ns);
+        loop_sooner(&deadline_ns, supervisor->network_kill_ns);
     return deadline_ns;
 }
 

@@ -150,6 +150,7 @@ const char *discovery_method_text(enum discovery_method method);        /* "arp"
 const char *discovery_port_state_text(enum discovery_port_state state); /* "unknown", "open", ... */
 const char *discovery_mac_text(const uint8_t mac[static DISCOVERY_MAC_BYTES],
                                char text[static DISCOVERY_MAC_TEXT_BYTES]); /* returns text */
+int discovery_host_compare(const void *left, const void *right); /* by address, for qsort() and bsearch() */
 
 /* Zero means the default in every field but choice. */
 struct discovery_sweep_options {
