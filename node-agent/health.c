@@ -13,19 +13,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define HEALTH_BACKLOG 8
 #define ACCEPTS_A_TURN 4
 #define HEALTH_ASK_MS  2000
-#define HEALTH_DEAF_MS 250 /* for a descriptor to become free */
 
 struct health {
     struct loop *loop;
     int fd;
-    int timer_fd; /* ends a time in which nobody is listened to */
     health_describe *describe;
     void *context;
 };
@@ -39,25 +36,6 @@ static socklen_t health_address(uint16_t port, struct sockaddr_un *ret_address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* Whoever cannot be accepted stays in the backlog and keeps the listener readable: watching on would turn the
- * agent's loop at full speed. */
-static void turn_deaf(struct health *health, int code)
-{
-    const struct itimerspec once = {.it_value.tv_nsec = HEALTH_DEAF_MS * (long)MST_NS_PER_MS};
-    mst_log_warn("health", "cannot accept a question: %s", strerrordesc_np(code));
-    if (timerfd_settime(health->timer_fd, 0, &once, NULL) == 0)
-        (void)loop_change(health->loop, health->fd, 0, NULL); /* failing, it goes on listening */
-}
-
-static void listen_again(void *context, uint32_t events)
-{
-    struct health *health = context;
-    uint64_t times;
-    (void)events;
-    (void)!read(health->timer_fd, &times, sizeof times);
-    (void)loop_change(health->loop, health->fd, EPOLLIN, NULL);
-}
-
 static void answer(void *context, uint32_t events)
 {
     struct health *health = context;
@@ -69,8 +47,10 @@ static void answer(void *context, uint32_t events)
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0) {
-            if (errno != EAGAIN)
-                turn_deaf(health, errno);
+            if (errno == EAGAIN)
+                return;
+            mst_log_warn("health", "cannot accept a question: %s", strerrordesc_np(errno));
+            loop_rest(health->loop, health->fd, LOOP_REST_NS);
             return;
         }
         struct ucred asker;
@@ -93,20 +73,16 @@ int health_new(struct loop *loop, uint16_t port, health_describe *describe, void
     if (!health)
         return mst_error_set(err, -ENOMEM, "answer health checks: no memory");
     *health = (struct health){.loop = loop, .describe = describe, .context = context};
-    health->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     struct sockaddr_un address;
     const socklen_t address_bytes = health_address(port, &address);
     health->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (health->timer_fd < 0 || health->fd < 0 ||
-        bind(health->fd, (const struct sockaddr *)&address, address_bytes) < 0 ||
+    if (health->fd < 0 || bind(health->fd, (const struct sockaddr *)&address, address_bytes) < 0 ||
         listen(health->fd, HEALTH_BACKLOG) < 0) {
         const int code = -errno;
         health_free(health);
         return mst_error_errno(err, code, "answer health checks of port %u", (unsigned)port);
     }
-    int r = loop_add(loop, health->fd, EPOLLIN, answer, health, err);
-    if (r == 0)
-        r = loop_add(loop, health->timer_fd, EPOLLIN, listen_again, health, err);
+    const int r = loop_add(loop, health->fd, EPOLLIN, answer, health, err);
     if (r < 0) {
         health_free(health);
         return r;
@@ -120,9 +96,7 @@ void health_free(struct health *health)
     if (!health)
         return;
     loop_remove(health->loop, health->fd);
-    loop_remove(health->loop, health->timer_fd);
     mst_closep(&health->fd);
-    mst_closep(&health->timer_fd);
     free(health);
 }
 

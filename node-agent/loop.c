@@ -17,12 +17,15 @@ struct slot {
     loop_callback *callback; /* NULL: free */
     void *context;
     uint32_t generation;
+    uint32_t events;
+    uint64_t rest_until_ns; /* 0: it is watched */
 };
 
 struct loop {
     int epoll_fd;
     struct slot *slots; /* owned, indexed by descriptor */
     size_t slot_count;
+    size_t resting; /* slots */
 };
 
 int loop_new(struct loop **ret_loop, struct mst_error *err)
@@ -67,9 +70,10 @@ int loop_add(struct loop *loop, int fd, uint32_t events, loop_callback *callback
         loop->slots = slots;
         loop->slot_count = count;
     }
-    loop->slots[index].callback = callback;
-    loop->slots[index].context = context;
-    loop->slots[index].generation++;
+    loop->slots[index] = (struct slot){.callback = callback,
+                                       .context = context,
+                                       .generation = loop->slots[index].generation + 1,
+                                       .events = events};
     struct epoll_event event = {.events = events, .data.u64 = tag(loop, fd)};
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
         loop->slots[index].callback = NULL;
@@ -78,18 +82,53 @@ int loop_add(struct loop *loop, int fd, uint32_t events, loop_callback *callback
     return 0;
 }
 
+static void end_rest(struct loop *loop, struct slot *slot)
+{
+    loop->resting -= slot->rest_until_ns > 0;
+    slot->rest_until_ns = 0;
+}
+
 int loop_change(struct loop *loop, int fd, uint32_t events, struct mst_error *err)
 {
     struct epoll_event event = {.events = events, .data.u64 = tag(loop, fd)};
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
         return mst_error_errno(err, -errno, "watch descriptor %d", fd);
+    loop->slots[fd].events = events;
+    end_rest(loop, &loop->slots[fd]);
     return 0;
+}
+
+void loop_rest(struct loop *loop, int fd, uint64_t pause_ns)
+{
+    struct slot *slot = &loop->slots[fd];
+    struct epoll_event event = {.events = 0, .data.u64 = tag(loop, fd)};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
+        return;
+    loop->resting += slot->rest_until_ns == 0;
+    slot->rest_until_ns = mst_now_ns() + pause_ns;
+}
+
+/* Watch those again that have rested; when the next one has, or the deadline. */
+static uint64_t wake_rested(struct loop *loop, uint64_t deadline_ns)
+{
+    const uint64_t now_ns = mst_now_ns();
+    for (size_t index = 0; loop->resting > 0 && index < loop->slot_count; index++) {
+        struct slot *slot = &loop->slots[index];
+        if (slot->rest_until_ns == 0)
+            continue;
+        if (now_ns >= slot->rest_until_ns && loop_change(loop, (int)index, slot->events, NULL) < 0)
+            slot->rest_until_ns = now_ns + LOOP_REST_NS;
+        if (slot->rest_until_ns > 0)
+            loop_sooner(&deadline_ns, slot->rest_until_ns);
+    }
+    return deadline_ns;
 }
 
 void loop_remove(struct loop *loop, int fd)
 {
     if (fd < 0 || (size_t)fd >= loop->slot_count || !loop->slots[fd].callback)
         return;
+    end_rest(loop, &loop->slots[fd]);
     loop->slots[fd].callback = NULL;
     loop->slots[fd].generation++;
     (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* it was added: cannot fail */
@@ -98,6 +137,8 @@ void loop_remove(struct loop *loop, int fd)
 int loop_run_once(struct loop *loop, uint64_t deadline_ns, struct mst_error *err)
 {
     struct epoll_event events[LOOP_BATCH];
+    if (loop->resting > 0)
+        deadline_ns = wake_rested(loop, deadline_ns);
     const int count = epoll_wait(loop->epoll_fd, events, LOOP_BATCH, mst_ms_until(deadline_ns, LOOP_CAP_MS));
     if (count < 0)
         return errno == EINTR ? 0 : mst_error_errno(err, -errno, "wait for events");

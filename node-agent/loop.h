@@ -21,6 +21,11 @@ void loop_free(struct loop *loop); /* NULL is fine; descriptors stay open */
 int loop_add(struct loop *loop, int fd, uint32_t events, loop_callback *callback, void *context,
              struct mst_error *err);
 int loop_change(struct loop *loop, int fd, uint32_t events, struct mst_error *err);
+/* Leave a descriptor unwatched for `pause_ns`, or until loop_change(): for a listener that cannot accept what
+ * keeps it readable, and would turn the loop, and the log, at full speed. What waits in its backlog waits on.
+ * Failing, it goes on being watched. */
+void loop_rest(struct loop *loop, int fd, uint64_t pause_ns);
+#define LOOP_REST_NS 250000000ULL            /* for a descriptor to become free */
 void loop_remove(struct loop *loop, int fd); /* before close(2); one that was never added is fine */
 
 /* Wait for events until `deadline_ns` (mst_now_ns() kind) and call back for each. 0, also when nothing came.

@@ -126,7 +126,7 @@ static uint64_t dial_ns(const struct mesh *mesh, const struct host *host)
 
 uint64_t mesh_deadline_ns(const struct mesh *mesh)
 {
-    uint64_t deadline_ns = listener_deadline_ns(mesh);
+    uint64_t deadline_ns = UINT64_MAX;
     size_t dials = 0;
     if (mesh->tell_ns > 0 && mesh->tell_ns < deadline_ns)
         deadline_ns = mesh->tell_ns;
@@ -159,7 +159,6 @@ static void free_closed(struct mesh *mesh)
 void mesh_tick(struct mesh *mesh, uint64_t now_ns)
 {
     size_t dials = 0;
-    listener_tick(mesh, now_ns);
     for (struct link *link = mesh->links; link; link = link->next) {
         link_tick(link, now_ns);
         dials += is_dial_under_way(link);

@@ -15,7 +15,6 @@
 
 #define LISTEN_BACKLOG    1024
 #define ACCEPTS_A_TURN    16
-#define DEAF_NS           (250 * MST_NS_PER_MS)           /* for a descriptor to become free */
 #define PLACES_AN_ADDRESS (DISCOVERY_UNAUTHENTICATED / 4) /* several workers may be on one machine */
 
 /* Only whoever is a peer of ours already, by its own control connection, may start a program here. */
@@ -105,15 +104,6 @@ static void admit(struct mesh *mesh, int fd, uint32_t ipv4, uint16_t port)
         link_lost(link, err.text);
 }
 
-/* A connection that cannot be accepted keeps the listener readable: watching on would turn the loop, and the
- * log, at full speed. It waits in the backlog. */
-static void turn_deaf(struct listener *listener, int code)
-{
-    mst_log_warn("mesh", "cannot accept a connection: %s", strerrordesc_np(-code));
-    if (loop_change(listener->mesh->options.loop, listener->fd, 0, NULL) == 0)
-        listener->deaf_until_ns = mst_now_ns() + DEAF_NS;
-}
-
 static void accept_ready(void *context, uint32_t events)
 {
     struct listener *listener = context;
@@ -128,7 +118,9 @@ static void accept_ready(void *context, uint32_t events)
         if (fd == -EAGAIN)
             return;
         if (fd < 0) {
-            turn_deaf(listener, fd); /* out of descriptors, most likely */
+            mst_log_warn("mesh", "cannot accept a connection: %s", strerrordesc_np(-fd));
+            loop_rest(listener->mesh->options.loop, listener->fd,
+                      LOOP_REST_NS); /* out of descriptors, most likely */
             return;
         }
         admit(listener->mesh, fd, ipv4, port);
@@ -155,26 +147,6 @@ int listener_open(struct mesh *mesh, struct mst_error *err)
             mst_log_info("mesh", "found on one network less: %s", why.text);
     }
     return r;
-}
-
-void listener_tick(struct mesh *mesh, uint64_t now_ns)
-{
-    for (size_t l = 0; l < mesh->listener_count; l++) {
-        struct listener *listener = &mesh->listeners[l];
-        if (listener->deaf_until_ns == 0 || now_ns < listener->deaf_until_ns)
-            continue;
-        const int r = loop_change(mesh->options.loop, listener->fd, EPOLLIN, NULL);
-        listener->deaf_until_ns = r == 0 ? 0 : now_ns + DEAF_NS;
-    }
-}
-
-uint64_t listener_deadline_ns(const struct mesh *mesh)
-{
-    uint64_t deadline_ns = UINT64_MAX;
-    for (size_t l = 0; l < mesh->listener_count; l++)
-        if (mesh->listeners[l].deaf_until_ns > 0 && mesh->listeners[l].deaf_until_ns < deadline_ns)
-            deadline_ns = mesh->listeners[l].deaf_until_ns;
-    return deadline_ns;
 }
 
 void listener_close(struct mesh *mesh)

@@ -42,7 +42,6 @@ struct mesh {
     struct listener {
         struct mesh *mesh;
         int fd;
-        uint64_t deaf_until_ns;     /* it is not watched until then; 0: it is */
     } listeners[1 + MESH_ALSO_MAX]; /* the first one is at self's address */
     size_t listener_count;
     bool dialling;
@@ -82,8 +81,6 @@ struct link *link_find_control(const struct mesh *mesh, const uint8_t *incarnati
 /* ---- mesh_listener.c ---- */
 
 int listener_open(struct mesh *mesh, struct mst_error *err);
-void listener_tick(struct mesh *mesh, uint64_t now_ns);
-uint64_t listener_deadline_ns(const struct mesh *mesh);
 void listener_close(struct mesh *mesh);
 
 /* ---- mesh_tell.c ---- */

@@ -16,8 +16,7 @@
 
 #define BACKLOG        128
 #define ACCEPTS_A_TURN 16
-#define DEAF_NS        (250 * MST_NS_PER_MS) /* for a descriptor to become free */
-#define NAMED          8                     /* workers in the answer to one who asked for somebody else */
+#define NAMED          8 /* workers in the answer to one who asked for somebody else */
 
 /* ---- descriptors in the loop ---- */
 
@@ -85,23 +84,6 @@ int launch_find_host(const struct exec_launch *launch, const char *host,
 
 /* ---- who asks ---- */
 
-/* Whoever cannot be accepted stays in the backlog and keeps the listener readable: watching on would turn the
- * loop at full speed. */
-static void turn_deaf(struct exec_launch *launch, int code)
-{
-    mst_log_warn("launch", "cannot accept a request: %s", strerrordesc_np(code));
-    if (loop_change(launch->options.loop, launch->listen_fd, 0, NULL) == 0)
-        launch->deaf_until_ns = mst_now_ns() + DEAF_NS;
-}
-
-static void listen_again(struct exec_launch *launch, uint64_t now_ns)
-{
-    if (launch->deaf_until_ns == 0 || now_ns < launch->deaf_until_ns)
-        return;
-    const int r = loop_change(launch->options.loop, launch->listen_fd, EPOLLIN, NULL);
-    launch->deaf_until_ns = r == 0 ? 0 : now_ns + DEAF_NS;
-}
-
 static void accept_ready(void *context, uint32_t events)
 {
     struct exec_launch *launch = context;
@@ -113,8 +95,11 @@ static void accept_ready(void *context, uint32_t events)
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0) {
-            if (errno != EAGAIN)
-                turn_deaf(launch, errno); /* out of descriptors, most likely */
+            if (errno == EAGAIN)
+                return;
+            mst_log_warn("launch", "cannot accept a request: %s", strerrordesc_np(errno));
+            loop_rest(launch->options.loop, launch->listen_fd,
+                      LOOP_REST_NS); /* out of descriptors, most likely */
             return;
         }
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &asker, &asker_bytes) < 0 ||
@@ -255,7 +240,6 @@ void exec_launch_hang_up(struct exec_launch *launch)
 
 void exec_launch_tick(struct exec_launch *launch, uint64_t now_ns)
 {
-    listen_again(launch, now_ns);
     take_given(launch);
     relay_tick(launch, now_ns);
     serve_tick(launch, now_ns);
@@ -265,8 +249,7 @@ uint64_t exec_launch_deadline_ns(const struct exec_launch *launch)
 {
     const uint64_t relay_ns = relay_deadline_ns(launch);
     const uint64_t serve_ns = serve_deadline_ns(launch);
-    const uint64_t next_ns = relay_ns < serve_ns ? relay_ns : serve_ns;
-    return launch->deaf_until_ns > 0 && launch->deaf_until_ns < next_ns ? launch->deaf_until_ns : next_ns;
+    return relay_ns < serve_ns ? relay_ns : serve_ns;
 }
 
 int exec_launch_new(const struct exec_launch_options *options, struct exec_launch **ret_launch,

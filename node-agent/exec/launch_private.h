@@ -31,7 +31,6 @@ struct launch_given {
 struct exec_launch {
     struct exec_launch_options options;
     int listen_fd, given_fd;
-    uint64_t deaf_until_ns;     /* the listener is not watched until then; 0: it is */
     struct discovery_self self; /* secret; as it dials: role and view differ from the agent's */
     struct exec_record *members;
     uint32_t world;

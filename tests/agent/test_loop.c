@@ -177,12 +177,52 @@ static void what_cannot_be_watched_is_an_error(void **state)
     loop_free(NULL);
 }
 
+static void a_descriptor_that_rests_is_called_again_after_its_time(void **state)
+{
+    (void)state;
+    struct loop *loop = NULL;
+    assert_int_equal(loop_new(&loop, NULL), 0);
+    struct watch resting = new_watch(loop), other = new_watch(loop);
+    watch_begin(&resting);
+    watch_begin(&other);
+    poke(&resting);
+    poke(&other);
+    const uint64_t start_ns = mst_now_ns();
+    loop_rest(loop, resting.fds[0], 60 * MST_NS_PER_MS);
+    loop_rest(loop, resting.fds[0], 60 * MST_NS_PER_MS); /* twice is as well as once */
+    assert_int_equal(turn(loop), 0);
+    assert_int_equal(resting.calls, 0);
+    assert_int_equal(other.calls, 1);
+    for (int turns = 0; resting.calls == 0 && turns < 1000; turns++)
+        assert_int_equal(loop_run_once(loop, mst_now_ns() + 5000 * MST_NS_PER_MS, NULL), 0);
+    assert_int_equal(resting.calls, 1);
+    assert_true(mst_ms_since(start_ns) >= 60 && mst_ms_since(start_ns) < 4000);
+
+    loop_rest(loop, resting.fds[0], 3600 * MST_NS_PER_S);
+    poke(&resting);
+    assert_int_equal(loop_change(loop, resting.fds[0], EPOLLIN, NULL), 0); /* over at once */
+    assert_int_equal(turn(loop), 0);
+    assert_int_equal(resting.calls, 2);
+
+    loop_rest(loop, resting.fds[0], MST_NS_PER_MS);
+    watch_end(&resting); /* nobody is woken in its place */
+    struct watch next = new_watch(loop);
+    assert_int_equal(loop_add(loop, next.fds[0], 0, called, &next, NULL), 0);
+    poke(&next);
+    assert_int_equal(turn(loop), 0);
+    assert_int_equal(next.calls, 0);
+    watch_end(&next);
+    watch_end(&other);
+    loop_free(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors_are_called_until_removed),
         cmocka_unit_test(a_descriptor_removed_in_the_same_batch_is_not_called),
         cmocka_unit_test(a_new_descriptor_of_the_same_number_does_not_get_the_old_ones_events),
+        cmocka_unit_test(a_descriptor_that_rests_is_called_again_after_its_time),
         cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_an_error, test_folder_setup,
                                         test_folder_teardown),
     };
