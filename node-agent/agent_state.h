@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of one agent share: agent.c (start, clock, end), agent_peers.c (what other agents say),
- * agent_view.c (a view and the job in it) and agent_change.c (from one view to the next). Everything runs in
- * the agent's own thread; the job has its own (runner.h). */
+/* What the parts of one agent share: agent.c (start and end), agent_tick.c (the clock), agent_peers.c (what
+ * other agents say), agent_view.c (a view and the job in it) and agent_change.c (from one view to the next).
+ * Everything runs in the agent's own thread; the job has its own (runner.h). */
 #ifndef AGENT_AGENT_STATE_H
 #define AGENT_AGENT_STATE_H
 
@@ -24,6 +24,7 @@
 #define AGENT_LEAVE_NS                                                                                       \
     (5 * MST_NS_PER_S) /* for the others to agree to go on alone; docker kills after ten                     \
                         */
+#define AGENT_WAITING_EVERY_NS (2 * MST_NS_PER_S) /* is said for whom it waits */
 
 enum agent_state {
     AGENT_FORMING,  /* searching and agreeing on a first view */
@@ -109,6 +110,14 @@ void agent_fail_and_leave(struct agent *agent, const char *reason);
 /* The same with an event of another name than "failed": an end that is no failure of this worker. */
 void agent_end(struct agent *agent, int exit_status, const char *event, const char *reason);
 struct job_progress agent_progress(const struct agent *agent);
+
+/* ---- agent_tick.c ---- */
+
+/* The job has stopped, and too few are here for a view. */
+bool agent_is_paused(const struct agent *agent);
+/* Do what is due by the clock; and when something will be. */
+void agent_tick(struct agent *agent);
+uint64_t agent_deadline_ns(const struct agent *agent);
 
 /* ---- agent_view.c ---- */
 
