@@ -33,6 +33,9 @@ enum config_exchange {
     CONFIG_EXCHANGES
 };
 
+/* How a training alone shows how far it is. */
+enum config_progress { CONFIG_PROGRESS_AUTO, CONFIG_PROGRESS_LINES, CONFIG_PROGRESS_NONE, CONFIG_PROGRESSES };
+
 /* Options that a recipe may speak for where they are not given. */
 enum config_given {
     CONFIG_GIVEN_LR = 1,
@@ -97,6 +100,8 @@ struct agent_config {
     bool npz, onnx; /* files besides model.safetensors */
     bool collect;   /* hand the files to the cluster's collector */
     bool step_log;
+    bool profile; /* where the time of each step goes; includes step_log */
+    enum config_progress progress;
 
     struct exec_settings exec; /* the verb exec: CMD, and what becomes of it */
 

@@ -35,6 +35,8 @@ CONFIG_SETTER(insecure);
 CONFIG_SETTER(standalone);
 CONFIG_SETTER(collect);
 CONFIG_SETTER(step_log);
+CONFIG_SETTER(profile);
+CONFIG_SETTER(progress);
 CONFIG_SETTER(allow_minority);
 CONFIG_SETTER(checkpoint_steps);
 CONFIG_SETTER(run);

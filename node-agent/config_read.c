@@ -47,6 +47,7 @@ SET_BOOL(insecure)
 SET_BOOL(standalone)
 SET_BOOL(collect)
 SET_BOOL(step_log)
+SET_BOOL(profile)
 SET_BOOL(allow_minority)
 SET_U32(checkpoint_steps, 0, 1000000000)
 
@@ -158,6 +159,19 @@ int config_set_save_formats(void *settings, const char *text, struct mst_error *
             return mst_error_set(err, -EINVAL, "'%.64s' is none of safetensors, npz and onnx", one);
     }
     return 0;
+}
+
+int config_set_progress(void *settings, const char *text, struct mst_error *err)
+{
+    static const char *const names[CONFIG_PROGRESSES] = {
+        [CONFIG_PROGRESS_AUTO] = "auto", [CONFIG_PROGRESS_LINES] = "lines", [CONFIG_PROGRESS_NONE] = "none"};
+    for (int i = 0; i < CONFIG_PROGRESSES; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            ((struct agent_config *)settings)->progress = (enum config_progress)i;
+            return 0;
+        }
+    }
+    return mst_error_set(err, -EINVAL, "'%.64s' is none of auto, lines and none", text);
 }
 
 int config_set_part(void *settings, const char *text, struct mst_error *err)
@@ -304,6 +318,7 @@ int config_read(enum config_verb verb, int argc, char **argv, struct agent_confi
         config.workers = config.workers_max = 1;
     if (!config.run)
         config.run = "";
+    config.step_log = config.step_log || config.profile;
     if (r == 0 && config.patience > 0 && config.validation == 0 && !config.recipe)
         r = mst_error_set(err, -EINVAL, "option '--patience' needs '--validation'");
     if (r == 0 && config.standalone && config.workers_max > 1)

@@ -15,9 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct discovery_identity;
+
 struct job_view {
     uint64_t view;
     uint32_t rank, world;
+    uint64_t agreed_ns; /* mst_now_ns() when the view was agreed */
+    const struct discovery_identity *members; /* by rank, who they are; borrowed, may be NULL */
     uint64_t key; /* 8 bytes that all workers of this job share */
     /* Data connections, by rank; -1 where there is none, and for this worker itself. enter() takes them over
      * by setting them to -1. JOB_DATA_RING: from the worker before in `fds_in`, to the next one in `fds_out`;

@@ -21,12 +21,12 @@ static void note(struct report *report, const cJSON *added)
 
 void report_text(struct report *report, const char *key, const char *text)
 {
-    note(report, cJSON_AddStringToObject(report->event, key, text));
+    report_put_text(report, report->event, key, text);
 }
 
 void report_number(struct report *report, const char *key, double value)
 {
-    note(report, cJSON_AddNumberToObject(report->event, key, round(value * DECIMALS) / DECIMALS));
+    report_put_number(report, report->event, key, value);
 }
 
 void report_bool(struct report *report, const char *key, bool value)
@@ -62,6 +62,30 @@ void report_append_pair(struct report *report, cJSON *array, const char *key, co
     note(report, cJSON_AddStringToObject(pair, key, text));
     note(report, cJSON_AddStringToObject(pair, other_key, other_text));
     append(report, array, pair);
+}
+
+cJSON *report_object(struct report *report, const char *key)
+{
+    cJSON *object = cJSON_AddObjectToObject(report->event, key);
+    note(report, object);
+    return object;
+}
+
+cJSON *report_append_object(struct report *report, cJSON *array)
+{
+    cJSON *object = cJSON_CreateObject();
+    append(report, array, object);
+    return report->incomplete ? NULL : object;
+}
+
+void report_put_text(struct report *report, cJSON *object, const char *key, const char *text)
+{
+    note(report, cJSON_AddStringToObject(object, key, text));
+}
+
+void report_put_number(struct report *report, cJSON *object, const char *key, double value)
+{
+    note(report, cJSON_AddNumberToObject(object, key, round(value * DECIMALS) / DECIMALS));
 }
 
 void report_send(struct report *report)

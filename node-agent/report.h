@@ -30,6 +30,11 @@ cJSON *report_array(struct report *report, const char *key);
 void report_append_text(struct report *report, cJSON *array, const char *text);
 void report_append_pair(struct report *report, cJSON *array, const char *key, const char *text,
                         const char *other_key, const char *other_text);
+/* An object in the event, or one more in an array of it, and what is in the object. */
+cJSON *report_object(struct report *report, const char *key);
+cJSON *report_append_object(struct report *report, cJSON *array);
+void report_put_text(struct report *report, cJSON *object, const char *key, const char *text);
+void report_put_number(struct report *report, cJSON *object, const char *key, double value);
 void report_send(struct report *report);
 
 #endif

@@ -183,6 +183,8 @@ static int copy_options(struct runner *runner, const struct runner_options *opti
         .rank = options->rank,
         .world = options->world,
         .key = options->key,
+        .agreed_ns = mst_now_ns(),
+        .members = members,
         .fds_in = no_descriptors(options->world),
         .fds_out = no_descriptors(options->world),
         .steps = steps,

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert(CONFIG_RUN_MAX_BYTES <= TRAINER_RUN_MAX_BYTES, "the run's name goes into checkpoints");
 
@@ -22,6 +23,8 @@ static void train_close(void *context)
     trainer_model_free(train->model);
     trainer_data_release(&train->data);
     mst_buf_release(&train->step_log);
+    progress_clear(&train->show);
+    profile_release(&train->profile);
     *train = (struct train){0};
 }
 
@@ -207,10 +210,19 @@ static int train_step(void *state, bool pause, struct mst_error *err)
 {
     struct train *train = state;
     struct trainer_step_stats stats;
+    const uint64_t before_ns = train->profile.step_end_ns;
+    (void)profile_enter(&train->profile, TRAIN_STEP);
+    const double between_ms =
+        before_ns != 0 ? (double)(train->profile.since_ns - before_ns) / MST_NS_PER_MS : 0;
     int r = trainer_step(train->trainer, pause, &stats, err);
-    if (r < 0)
+    if (r < 0) {
+        profile_lost_step(&train->profile);
         return mst_error_wrap(err, r, "epoch %" PRIu32 ", step %" PRIu64, train->epoch,
                               trainer_steps_done(train->trainer) % train->config.steps_per_epoch + 1);
+    }
+    r = profile_add(&train->profile, &stats, err);
+    if (r < 0)
+        return r;
     trainer_epoch_add(&train->sums, &stats);
     add_to_shared(train, &stats);
     train_report_progress(train);
@@ -219,7 +231,7 @@ static int train_step(void *state, bool pause, struct mst_error *err)
     if (r < 0)
         return r;
     write_checkpoint(train);
-    r = train_log_step(train, &stats, err);
+    r = train_log_step(train, &stats, between_ms, err);
     return r < 0 ? r : stats.paused;
 }
 
@@ -242,9 +254,15 @@ static int close_epoch(struct train *train, uint32_t epoch, struct mst_error *er
     train->trained_s += row.seconds;
     train->last_epoch_loss = row.loss;
     train->last_epoch_accuracy = row.accuracy;
-    const int r = trainer_history_append(train->history, &row, err);
+    train->last_epoch_s = row.seconds;
+    const struct profile_epoch *profile = NULL;
+    const enum train_phase phase = profile_enter(&train->profile, TRAIN_SAVING);
+    int r = trainer_history_append(train->history, &row, err);
+    (void)profile_enter(&train->profile, phase);
     if (r == 0)
-        train_report_epoch(train, &row);
+        r = profile_close_epoch(&train->profile, &row, &profile, err);
+    if (r == 0)
+        train_report_epoch(train, &row, profile);
     return r;
 }
 
@@ -254,14 +272,22 @@ static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
 {
     struct train *train = state;
     int r = train_gather(train, err);
-    if (r == 0 && train->closed_epoch < epoch && train->sums.steps > 0)
+    const bool closes = train->closed_epoch < epoch && train->sums.steps > 0;
+    if (r == 0 && closes)
         r = close_epoch(train, epoch, err);
     if (r < 0)
         return r;
     train->closed_epoch = epoch;
+    (void)profile_enter(&train->profile, TRAIN_VERIFY);
     if (train->world > 1)
         r = trainer_verify_replicas(train->trainer, err);
-    return r < 0 ? r : train_validate(train, epoch, err);
+    (void)profile_enter(&train->profile, TRAIN_VALIDATION);
+    if (r == 0)
+        r = train_validate(train, epoch, err);
+    (void)profile_enter(&train->profile, TRAIN_BETWEEN);
+    if (r >= 0 && closes)
+        train_show_epoch(train, epoch, r == 1);
+    return r;
 }
 
 /* ---- the end ---- */
@@ -269,13 +295,17 @@ static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
 static int train_finish(void *state, struct job_result *ret_result, struct mst_error *err)
 {
     struct train *train = state;
+    (void)profile_enter(&train->profile, TRAIN_TEST);
     int r = train->data.test ? trainer_evaluate(train->trainer, &train->test, err) : 0;
     if (r == 0)
         r = trainer_digest(train->trainer, ret_result->digest, err);
+    if (r == 0)
+        r = train_report_profile(train, err);
     if (r < 0)
         return r;
     ret_result->step = trainer_steps_done(train->trainer);
     train_report_done(train, ret_result);
+    train_show_end(train);
     return 0;
 }
 
@@ -300,6 +330,12 @@ static int train_open(void *context, const struct agent_site *site, struct job *
     train->slot = site->station->slot;
     train->events = &site->station->events;
     train->step_log = (struct mst_buf)MST_BUF_INIT(STEP_LOG_MAX_BYTES);
+    profile_begin(&train->profile, site->start_ns, site->config->profile);
+    (void)profile_enter(&train->profile, TRAIN_LOAD);
+    progress_begin(&train->show, site->config, STDERR_FILENO);
+    /* A bar and lines of JSON on one terminal would be neither. */
+    if (train->show.shows && train->show.is_terminal && isatty(STDOUT_FILENO))
+        train->events->fd = -1;
     int r = open_model_and_data(train, err);
     if (r == 0)
         r = trainer_check_method(train->model, train_method(site->config), err);
@@ -309,6 +345,7 @@ static int train_open(void *context, const struct agent_site *site, struct job *
         r = train_prepare(train, err);
     if (r == 0)
         r = restore(train, ret_key, err);
+    (void)profile_enter(&train->profile, TRAIN_DISCOVERY);
     if (r < 0)
         return r;
     *ret_job = (struct job){

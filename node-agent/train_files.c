@@ -43,6 +43,7 @@ int train_save(void *state, struct mst_error *err)
 {
     struct train *train = state;
     struct trainer_saved saved;
+    (void)profile_enter(&train->profile, TRAIN_SAVING);
     mst_cleanup(mst_freep) char *path = mst_path_join(train->site.config->out, TRAIN_MODEL_FILE_NAME);
     if (!path)
         return mst_error_set(err, -ENOMEM, "name the model file: no memory");

@@ -10,6 +10,8 @@
 #include "muster/event.h"
 #include "muster/trainer.h"
 #include "train.h"
+#include "train_profile.h"
+#include "train_progress.h"
 
 #define TRAIN_MODEL_FILE_NAME "model.safetensors"
 #define TRAIN_BEST_FILE_NAME  "model-best.safetensors"
@@ -48,6 +50,8 @@ struct train {
     struct trainer_history *history;
     struct trainer_checkpoints *checkpoints; /* NULL without --state */
     struct mst_buf step_log;
+    struct train_profile profile;
+    struct train_progress show;
 
     uint64_t view;
     uint32_t rank, world;
@@ -64,7 +68,8 @@ struct train {
     /* What the end of an epoch adds to `shared`, once the next step is made: a worker that was lost at that
      * moment may keep others from having it, and those after one step must have the same. */
     struct train_patience pending;
-    double last_epoch_loss, last_epoch_accuracy;
+    double last_epoch_loss, last_epoch_accuracy, last_epoch_s;
+    struct trainer_evaluation validated; /* the result for the last epoch */
     struct trainer_evaluation test;
 };
 
@@ -98,11 +103,18 @@ void train_report_restored(struct train *train, const struct trainer_checkpoint 
 void train_report_state(struct train *train, const struct trainer_synchronised *synchronised);
 void train_report_progress(struct train *train); /* at most once a second */
 void train_report_checkpoint(struct train *train);
-void train_report_epoch(const struct train *train, const struct trainer_history_row *row);
+void train_report_epoch(const struct train *train, const struct trainer_history_row *row,
+                        const struct profile_epoch *profile);
+/* The epoch's line for whoever sits before it, once validation is known, and the last lines. */
+void train_show_epoch(struct train *train, uint32_t epoch, bool stops);
+void train_show_end(struct train *train);
+int train_report_profile(struct train *train, struct mst_error *err);
 void train_report_validation(struct train *train, const struct trainer_evaluation *result, bool stops);
 void train_report_saved(struct train *train, const char *path, const struct trainer_saved *saved);
 void train_report_done(struct train *train, const struct job_result *result);
-int train_log_step(struct train *train, const struct trainer_step_stats *stats, struct mst_error *err);
+/* `between_ms`: from the end of the step before to the begin of this one. */
+int train_log_step(struct train *train, const struct trainer_step_stats *stats, double between_ms,
+                   struct mst_error *err);
 
 /* train_files.c: results in the folder of `--out`. */
 int train_make_history(struct train *train, struct mst_error *err);

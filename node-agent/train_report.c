@@ -6,6 +6,7 @@
 #include "train_private.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define PROGRESS_EVERY_NS MST_NS_PER_S
 
@@ -27,9 +28,36 @@ void train_report_state(struct train *train, const struct trainer_synchronised *
     report_send(&report);
 }
 
+static bool has_accuracy(const struct train *train)
+{
+    return trainer_dataset_classes(train->data.train) > 0;
+}
+
+/* After a step, or at the end of an epoch. */
+static struct train_place place_of(const struct train *train, uint32_t epoch)
+{
+    return (struct train_place){
+        .epoch = epoch,
+        .epochs = train->config.epochs,
+        .step = train->shared.steps,
+        .steps = train->config.steps_per_epoch,
+        .done = trainer_steps_done(train->trainer),
+        .all = trainer_steps_wanted(train->trainer),
+        .loss = train->shared.loss / (double)train->shared.steps,
+        .accuracy = train->shared.accuracy / (double)train->shared.steps,
+        .has_accuracy = has_accuracy(train),
+        .ms_per_step = train->sums.total_ms / (double)train->sums.steps,
+        .samples = (uint64_t)train->config.batch * train->config.shards,
+    };
+}
+
 void train_report_progress(struct train *train)
 {
     const uint64_t now_ns = mst_now_ns();
+    if (train->show.shows) {
+        const struct train_place place = place_of(train, train->epoch);
+        progress_step(&train->show, &place);
+    }
     if (!train->stepped) {
         train->stepped = true;
         struct report report = report_begin(train->events, "first_step");
@@ -55,21 +83,30 @@ void train_report_progress(struct train *train)
     report_send(&report);
 }
 
-int train_log_step(struct train *train, const struct trainer_step_stats *stats, struct mst_error *err)
+int train_log_step(struct train *train, const struct trainer_step_stats *stats, double between_ms,
+                   struct mst_error *err)
 {
+    const bool profiles = train->site.config->profile;
     if (!train->site.config->step_log)
         return 0;
     int r = 0;
     if (train->step_log.count == 0)
-        r = mst_buf_append_text(&train->step_log,
-                                "slot,rank,view,epoch,step,ms,loss,accuracy,compute_ms,wait_ms,"
-                                "transfer_ms,bytes_sent\n");
+        r = mst_buf_printf(&train->step_log,
+                           "slot,rank,view,epoch,step,ms,loss,accuracy,compute_ms,wait_ms,"
+                           "transfer_ms,bytes_sent%s\n",
+                           profiles ? ",time,between_ms,slowest" : "");
     if (r == 0)
         r = mst_buf_printf(
             &train->step_log,
-            "%s,%" PRIu32 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%.3f,%.6f,%.6f,%.3f,%.3f,%.3f,%" PRIu64 "\n",
+            "%s,%" PRIu32 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%.3f,%.6f,%.6f,%.3f,%.3f,%.3f,%" PRIu64,
             train->slot, train->rank, train->view, train->epoch, stats->step, stats->total_ms, stats->loss,
             stats->accuracy, stats->compute_ms, stats->wait_ms, stats->transfer_ms, stats->bytes_sent);
+    const char *slowest = profile_waited_for(&train->profile, stats);
+    if (r == 0 && profiles)
+        r = mst_buf_printf(&train->step_log, ",%.3f,%.3f,%s", mst_wall_s(), between_ms,
+                           slowest ? slowest : "");
+    if (r == 0)
+        r = mst_buf_append_text(&train->step_log, "\n");
     return r < 0 ? mst_error_errno(err, r, "log step %" PRIu64, stats->step) : 0;
 }
 
@@ -90,7 +127,8 @@ void train_report_checkpoint(struct train *train)
     report_send(&report);
 }
 
-void train_report_epoch(const struct train *train, const struct trainer_history_row *row)
+void train_report_epoch(const struct train *train, const struct trainer_history_row *row,
+                        const struct profile_epoch *profile)
 {
     struct report report = report_begin(train->events, "epoch");
     report_number(&report, "epoch", row->epoch);
@@ -104,7 +142,47 @@ void train_report_epoch(const struct train *train, const struct trainer_history_
     report_number(&report, "transfer_ms", row->transfer_ms);
     report_number(&report, "compute_ms", row->compute_ms);
     report_number(&report, "bytes_sent", (double)row->bytes_sent);
+    report_number(&report, "samples_per_s",
+                  profile_rate(row->steps * train->config.batch * train->config.shards, 1000 * row->seconds));
+    if (profile)
+        profile_tell_epoch(&train->profile, profile, &report);
     report_send(&report);
+}
+
+void train_show_epoch(struct train *train, uint32_t epoch, bool stops)
+{
+    const struct train_place place = place_of(train, epoch);
+    progress_epoch(&train->show, &place, train->last_epoch_s,
+                   train->data.validation ? &train->validated : NULL);
+    if (stops)
+        progress_line(&train->show,
+                      "no better validation loss in %" PRIu32
+                      " epochs: it ends here; the best was epoch %" PRIu64,
+                      train->patience, train->pending.best_epoch);
+}
+
+void train_show_end(struct train *train)
+{
+    if (train->data.test && has_accuracy(train))
+        progress_line(&train->show, "test: accuracy %.4f, loss %.4f, of %" PRIu64 " samples",
+                      train->test.accuracy, train->test.loss, train->test.images);
+    else if (train->data.test)
+        progress_line(&train->show, "test: loss %.6g, of %" PRIu64 " samples", train->test.loss,
+                      train->test.images);
+    progress_line(&train->show, "the model is in %s/%s", train->site.config->out, TRAIN_MODEL_FILE_NAME);
+}
+
+/* Tables are for people: a log of JSON lines has none. */
+int train_report_profile(struct train *train, struct mst_error *err)
+{
+    struct report report = report_begin(train->events, "profile");
+    int r = profile_tell(&train->profile, &report, err);
+    report_send(&report);
+    if (r == 0 && train->profile.detailed && train->site.config->log_format == MST_LOG_TEXT) {
+        progress_clear(&train->show);
+        r = profile_print(&train->profile, stderr, err);
+    }
+    return r;
 }
 
 void train_report_validation(struct train *train, const struct trainer_evaluation *result, bool stops)

@@ -25,6 +25,7 @@ int train_validate(struct train *train, uint32_t epoch, struct mst_error *err)
     int r = trainer_evaluate_set(train->trainer, train->data.validation, &result, err);
     if (r < 0)
         return mst_error_wrap(err, r, "validate after epoch %u", epoch);
+    train->validated = result;
     const bool better = patience.best_epoch == 0 || result.loss < patience.best_loss;
     patience.epoch = epoch;
     if (better) {
@@ -36,7 +37,9 @@ int train_validate(struct train *train, uint32_t epoch, struct mst_error *err)
     train->pending = patience;
     if (!told)
         train_report_validation(train, &result, stops);
-    if (better && limit > 0)
+    if (better && limit > 0) {
+        (void)profile_enter(&train->profile, TRAIN_SAVING);
         r = save_best(train, err);
+    }
     return r < 0 ? r : stops;
 }

@@ -24,6 +24,7 @@ static int synchronise(struct train *train, const struct job_view *view, struct 
     if (r < 0)
         return mst_error_wrap(err, r, "make the workers' states equal");
     if (synchronised.took) {
+        profile_forget_epoch(&train->profile);
         train->sums = (struct trainer_epoch){0};
         train->epoch = train_position_epoch(train);
         train->epoch_ns = mst_now_ns();
@@ -44,7 +45,9 @@ int train_enter(void *state, struct job_view *view, struct mst_error *err)
     train->view = view->view;
     train->rank = view->rank;
     train->world = view->world;
-    if (!train->history)
+    (void)profile_enter_at(&train->profile, TRAIN_CONNECT, view->agreed_ns);
+    r = profile_view(&train->profile, view, err);
+    if (r == 0 && !train->history)
         r = train_make_history(train, err);
     if (r == 0)
         r = train_prepare(train, err);
@@ -57,6 +60,7 @@ int train_enter(void *state, struct job_view *view, struct mst_error *err)
     if (r == 0 && view->world > 1)
         r = synchronise(train, view, err);
     train->gathered = train->shared;
+    (void)profile_enter(&train->profile, TRAIN_BETWEEN);
     return r;
 }
 
@@ -75,4 +79,6 @@ void train_leave(void *state)
     }
     trainer_exchange_free(train->exchange);
     train->exchange = NULL;
+    progress_clear(&train->show);
+    (void)profile_enter(&train->profile, TRAIN_RECOVERY);
 }
