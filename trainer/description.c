@@ -263,7 +263,7 @@ static const char *look_at(const char *folder)
                "\", \"label\": \"" DEFAULT_LABEL "\"}";
     if (is_there(folder, DEFAULT_TRAIN, false))
         return "{\"format\": \"csv\", \"train\": \"" DEFAULT_TRAIN "\", \"label\": \"" DEFAULT_LABEL "\"}";
-    if (is_there(folder, "train", true))
+    if (is_there(folder, "train", true) || is_there(folder, "test", true))
         return "{\"format\": \"images\"}";
     return NULL;
 }

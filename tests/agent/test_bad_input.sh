@@ -59,6 +59,8 @@ done
 
 head -c 31 "$work/key" >"$work/short"
 one --key-file "$work/short" "$work/short"
+mkfifo "$work/pipe" # which nobody writes to: not waited for
+one --key-file "expected a file, and it is a pipe" "$work/pipe"
 one --key-file "$work/no-key" "$work/no-key"
 one --subnet 10.98.0.0/24 10.98.0.0/24
 one --subnet "'10.99.0.0/33'" 10.99.0.0/33
