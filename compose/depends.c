@@ -15,12 +15,10 @@ static int set_condition(struct schema_load *load, const struct node *node, void
                                         [COMPOSE_HEALTHY] = "service_healthy",
                                         [COMPOSE_COMPLETED] = "service_completed_successfully",
                                         NULL};
-    const struct schema_field choice = {.key = f->key, .choices = names};
-    const char *text = NULL;
-    int r = schema_set_choice(load, node, &text, &choice);
-    for (size_t i = 0; r == 0 && names[i]; i++)
-        if (text == names[i])
-            *(enum compose_condition *)member = (enum compose_condition)i;
+    size_t index;
+    int r = schema_choose(load, node, f, names, &index);
+    if (r == 0)
+        *(enum compose_condition *)member = (enum compose_condition)index;
     return r;
 }
 
@@ -61,35 +59,21 @@ static int take_dependency(struct schema_load *load, struct compose_service *ser
     return r;
 }
 
-static int read_item(struct schema_load *load, const struct node_entry *entry, bool in_list,
-                     struct compose_service *service)
+static int read_dependency(struct schema_load *load, const char *key, const struct compose_place *place,
+                           const struct node *value, struct compose_service *service)
 {
-    struct compose_dependency *dependency = NULL;
-    const char *key = entry->key;
-    int r = in_list ? schema_text(load, entry->value, &key) : 0;
-    if (r == 0)
-        r = take_dependency(load, service, key, &entry->key_place, &dependency);
-    return r < 0 || in_list ? r
-                            : schema_map(load, entry->value, dependency_fields,
-                                         MST_ARRAY_COUNT(dependency_fields), true, dependency);
+    struct compose_dependency *dependency;
+    int r = take_dependency(load, service, key, place, &dependency);
+    return r < 0 || !value ? r
+                           : schema_map(load, value, dependency_fields, MST_ARRAY_COUNT(dependency_fields),
+                                        true, dependency);
 }
 
 int schema_set_depends_on(struct schema_load *load, const struct node *node, void *member,
                           const struct schema_field *f)
 {
     (void)f;
-    if (node->kind == NODE_SCALAR)
-        return schema_fail_type(load, node, "a list or a mapping of services");
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < node->count; i++) {
-        if (node->kind == NODE_LIST)
-            schema_enter_item(load, i);
-        else
-            schema_enter(load, node->entries[i].key);
-        r = read_item(load, &node->entries[i], node->kind == NODE_LIST, member);
-        schema_leave(load);
-    }
-    return r;
+    return schema_each_named(load, node, "a list or a mapping of services", read_dependency, member);
 }
 
 /* --- when all services are read --- */

@@ -15,12 +15,10 @@ static int set_mode(struct schema_load *load, const struct node *node, void *mem
                                         [COMPOSE_MODE_REPLICATED_JOB] = "replicated-job",
                                         [COMPOSE_MODE_GLOBAL_JOB] = "global-job",
                                         NULL};
-    const struct schema_field choice = {.key = f->key, .choices = names};
-    const char *text = NULL;
-    int r = schema_set_choice(load, node, &text, &choice);
-    for (size_t i = 0; r == 0 && names[i]; i++)
-        if (text == names[i])
-            *(enum compose_mode *)member = (enum compose_mode)i;
+    size_t index;
+    int r = schema_choose(load, node, f, names, &index);
+    if (r == 0)
+        *(enum compose_mode *)member = (enum compose_mode)index;
     return r;
 }
 

@@ -195,3 +195,26 @@ int schema_set_pairs(struct schema_load *load, const struct node *node, void *me
     (void)f;
     return schema_pairs(load, node, false, member);
 }
+
+int schema_each_named(struct schema_load *load, const struct node *node, const char *what,
+                      schema_read_named *read, struct compose_service *service)
+{
+    int r = 0;
+    if (node->kind == NODE_SCALAR)
+        return schema_fail_type(load, node, what);
+    for (size_t i = 0; r == 0 && i < node->count; i++) {
+        const struct node_entry *entry = &node->entries[i];
+        if (node->kind == NODE_LIST) {
+            const char *name;
+            schema_enter_item(load, i);
+            r = schema_text(load, entry->value, &name);
+            if (r == 0)
+                r = read(load, name, &entry->key_place, NULL, service);
+        } else {
+            schema_enter(load, entry->key);
+            r = read(load, entry->key, &entry->key_place, entry->value, service);
+        }
+        schema_leave(load);
+    }
+    return r;
+}

@@ -179,34 +179,19 @@ static int attach(struct schema_load *load, struct compose_service *service, con
     return r;
 }
 
-static int read_attachment(struct schema_load *load, const struct node_entry *entry, bool in_list,
-                           struct compose_service *service)
+static int read_attachment(struct schema_load *load, const char *key, const struct compose_place *place,
+                           const struct node *value, struct compose_service *service)
 {
     struct compose_attachment *attachment;
-    const char *key = entry->key;
-    int r = in_list ? schema_text(load, entry->value, &key) : 0;
-    if (r == 0)
-        r = attach(load, service, key, &entry->key_place, &attachment);
-    if (r < 0 || in_list || (entry->value->kind == NODE_SCALAR && entry->value->scalar.kind == SCALAR_NULL))
+    int r = attach(load, service, key, place, &attachment);
+    if (r < 0 || !value || (value->kind == NODE_SCALAR && value->scalar.kind == SCALAR_NULL))
         return r;
-    return schema_map(load, entry->value, attachment_fields, MST_ARRAY_COUNT(attachment_fields), true,
-                      attachment);
+    return schema_map(load, value, attachment_fields, MST_ARRAY_COUNT(attachment_fields), true, attachment);
 }
 
 int schema_set_attachments(struct schema_load *load, const struct node *node, void *member,
                            const struct schema_field *f)
 {
     (void)f;
-    if (node->kind == NODE_SCALAR)
-        return schema_fail_type(load, node, "a list or a mapping of networks");
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < node->count; i++) {
-        if (node->kind == NODE_LIST)
-            schema_enter_item(load, i);
-        else
-            schema_enter(load, node->entries[i].key);
-        r = read_attachment(load, &node->entries[i], node->kind == NODE_LIST, member);
-        schema_leave(load);
-    }
-    return r;
+    return schema_each_named(load, node, "a list or a mapping of networks", read_attachment, member);
 }

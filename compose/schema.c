@@ -371,6 +371,18 @@ int schema_set_choice(struct schema_load *load, const struct node *node, void *m
     return r;
 }
 
+int schema_choose(struct schema_load *load, const struct node *node, const struct schema_field *f,
+                  const char *const *words, size_t *ret_index)
+{
+    const struct schema_field choice = {.key = f->key, .choices = words};
+    const char *text = NULL;
+    int r = schema_set_choice(load, node, &text, &choice);
+    for (size_t i = 0; r == 0 && words[i]; i++)
+        if (text == words[i])
+            *ret_index = i;
+    return r;
+}
+
 int schema_set_bool(struct schema_load *load, const struct node *node, void *member,
                     const struct schema_field *f)
 {

@@ -119,6 +119,9 @@ int schema_set_text(struct schema_load *load, const struct node *node, void *mem
                     const struct schema_field *f);
 int schema_set_choice(struct schema_load *load, const struct node *node, void *member,
                       const struct schema_field *f);
+/* The same for an enum whose value of each word is the word's index in `words`. */
+int schema_choose(struct schema_load *load, const struct node *node, const struct schema_field *f,
+                  const char *const *words, size_t *ret_index);
 int schema_set_bool(struct schema_load *load, const struct node *node, void *member,
                     const struct schema_field *f);
 int schema_set_maybe_bool(struct schema_load *load, const struct node *node, void *member,
@@ -162,6 +165,13 @@ int schema_set_pairs(struct schema_load *load, const struct node *node, void *me
                      const struct schema_field *f);
 int schema_pairs(struct schema_load *load, const struct node *node, bool values_may_be_null,
                  struct compose_pairs *pairs);
+
+/* A list of names, or a mapping with something for each: `read` gets each name, and the value that stands
+ * with it (NULL in a list). `what`: for the error when it is neither. */
+typedef int schema_read_named(struct schema_load *load, const char *name, const struct compose_place *place,
+                              const struct node *value, struct compose_service *service);
+int schema_each_named(struct schema_load *load, const struct node *node, const char *what,
+                      schema_read_named *read, struct compose_service *service);
 
 /* --- the subjects: one source file each --- */
 

@@ -158,12 +158,10 @@ static int set_mount_type(struct schema_load *load, const struct node *node, voi
                                         [COMPOSE_MOUNT_CLUSTER] = "cluster",
                                         [COMPOSE_MOUNT_IMAGE] = "image",
                                         NULL};
-    const struct schema_field choice = {.key = f->key, .choices = names};
-    const char *text = NULL;
-    int r = schema_set_choice(load, node, &text, &choice);
-    for (size_t i = 0; r == 0 && names[i]; i++)
-        if (text == names[i])
-            *(enum compose_mount_type *)member = (enum compose_mount_type)i;
+    size_t index;
+    int r = schema_choose(load, node, f, names, &index);
+    if (r == 0)
+        *(enum compose_mount_type *)member = (enum compose_mount_type)index;
     return r;
 }
 
