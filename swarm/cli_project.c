@@ -35,7 +35,7 @@ static int fill_variables(const struct cli_common *common, struct session *sessi
     if (!session)
         return variables_fill(stack, NULL, NULL, workers, variables, err);
     *ret_is_input = false;
-    r = engine_info(session->engine, &info, err);
+    r = session_info(session, &info, err);
     /* What is no manager cannot list nodes; the plan says so in better words. */
     if (r >= 0 && info.is_manager)
         r = swarm_nodes_load(session->engine, &nodes, err);

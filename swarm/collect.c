@@ -56,7 +56,7 @@ static int container_of_task(struct session *session, const char *task_id, char 
     int r = engine_find(session->engine, ENGINE_TASK, task_id, &task, err);
 
     if (r >= 0)
-        r = engine_info(session->engine, &info, err);
+        r = session_info(session, &info, err);
     if (r < 0)
         return r;
     container = mst_json_string_or(mst_json_at(task, "Status", "ContainerStatus", NULL), "ContainerID", "");

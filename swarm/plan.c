@@ -239,7 +239,7 @@ static int gather(struct session *session, struct plan *plan, const struct plan_
     int r = check_project(plan->project, err);
 
     if (r >= 0)
-        r = engine_info(session->engine, &plan->info, err);
+        r = session_info(session, &plan->info, err);
     if (r >= 0)
         r = check_manager(&plan->info, engine_host(session->engine), err);
     if (r >= 0)

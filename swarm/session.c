@@ -35,6 +35,18 @@ void session_close(struct session *session)
     mst_closep(&session->signal_fd);
 }
 
+int session_info(struct session *session, struct engine_info *ret_info, struct mst_error *err)
+{
+    if (!session->has_info) {
+        const int r = engine_info(session->engine, &session->info, err);
+        if (r < 0)
+            return r;
+        session->has_info = true;
+    }
+    *ret_info = session->info;
+    return 0;
+}
+
 int session_catch_signals(struct session *session, struct mst_error *err)
 {
     const int r = mst_signals_open(caught, MST_ARRAY_COUNT(caught), &session->signal_fd, err);

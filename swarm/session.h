@@ -11,12 +11,18 @@ struct session {
     struct engine *engine;          /* owned */
     struct engine_streams *streams; /* owned */
     struct report report;
-    int signal_fd; /* owned; -1: signals do what they do by default */
+    int signal_fd;           /* owned; -1: signals do what they do by default */
+    struct engine_info info; /* session_info()'s */
+    bool has_info;
 };
 
 /* `host` and `context` as for engine_new(). */
 int session_open(struct session *session, const char *host, const char *context, struct mst_error *err);
 void session_close(struct session *session); /* fine after a failed open */
+
+/* Who the engine is. It is asked once: that takes it as long as all else that a plan asks, and does not
+ * change. */
+int session_info(struct session *session, struct engine_info *ret_info, struct mst_error *err);
 
 /* From now on SIGINT and SIGTERM end every wait with -ECANCELED. Not before the input is read, which may be a
  * terminal's or a pipe's: until something is written, to end at once is right. */

@@ -307,7 +307,7 @@ int ship_images(struct session *session, const struct compose_project *project, 
     mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
     struct ship ship = {0};
     struct engine_info info;
-    int r = engine_info(session->engine, &info, err);
+    int r = session_info(session, &info, err);
 
     if (r >= 0)
         r = swarm_nodes_load(session->engine, &nodes, err);
