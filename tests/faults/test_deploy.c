@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Deployments on an engine that fails in the middle. */
-#include "../common/test.h"
 #include "apply.h"
-#include "deploy.h"
-#include "fake_engine.h"
-#include "muster/clock.h"
+#include "deploy_bench.h"
 #include "muster/json.h"
 #include "remove.h"
 #include "stack.h"
@@ -18,51 +15,6 @@ static const char file[] = "version: '3.8'\n"
                            "configs: {model: {content: 'layers'}}\n"
                            "secrets: {key: {external: true, name: st_key, x-muster-generate: 32}}\n";
 
-struct bench {
-    struct fake_engine *fake;
-    struct session session;
-    struct compose_project *project;
-    FILE *log; /* takes the report */
-    char *log_text;
-    size_t log_bytes;
-    struct mst_error err;
-};
-
-static void open_bench(struct bench *bench, struct fake_rule *rules, size_t rule_count)
-{
-    const struct compose_options options = {.stack = "st"};
-
-    *bench = (struct bench){.fake = fake_engine_start(rules, rule_count)};
-    assert_int_equal(session_open(&bench->session, fake_engine_host(bench->fake), NULL, NULL), 0);
-    bench->log = open_memstream(&bench->log_text, &bench->log_bytes);
-    assert_non_null(bench->log);
-    bench->session.report.stream = bench->log;
-    bench->session.report.is_terminal = false;
-    assert_int_equal(
-        compose_project_parse(file, sizeof file - 1, "st.yml", "/", &options, &bench->project, &bench->err),
-        0);
-}
-
-static void close_bench(struct bench *bench)
-{
-    session_close(&bench->session);
-    compose_project_free(bench->project);
-    (void)fclose(bench->log);
-    free(bench->log_text);
-    fake_engine_stop(bench->fake);
-}
-
-static int deploy(struct bench *bench)
-{
-    const struct deploy_options options = {
-        .resolve = IMAGE_NEVER,
-        .detach = true,
-        .deadline_ns = mst_now_ns() + 20 * MST_NS_PER_S,
-    };
-
-    return deploy_stack(&bench->session, bench->project, &options, NULL, &bench->err);
-}
-
 static size_t count_all(struct bench *bench)
 {
     return fake_engine_objects(bench->fake, "services") + fake_engine_objects(bench->fake, "networks") +
@@ -75,7 +27,7 @@ static void a_deployment_makes_each_object_once_and_attaches_by_id(void **state)
     mst_cleanup(mst_json_deletep) cJSON *service = NULL, *secret = NULL;
 
     (void)state;
-    open_bench(&bench, NULL, 0);
+    open_bench(&bench, file, NULL, 0);
     if (deploy(&bench) < 0)
         fail_msg("%s", bench.err.text);
     assert_int_equal(fake_engine_objects(bench.fake, "services"), 3);
@@ -104,7 +56,7 @@ static void a_refused_second_service_leaves_nothing(void **state)
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     assert_int_equal(deploy(&bench), -EREMOTEIO);
     assert_non_null(
         strstr(bench.err.text, "POST /v1.43/services/create (service 'st_b'): 409 Conflict: name conflicts"));
@@ -121,7 +73,7 @@ static void what_cannot_be_undone_is_named(void **state)
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, rules, MST_ARRAY_COUNT(rules));
+    open_bench(&bench, file, rules, MST_ARRAY_COUNT(rules));
     assert_int_equal(deploy(&bench), -EREMOTEIO);
     assert_non_null(strstr(bench.err.text, "left standing: secret st_key"));
     assert_int_equal(count_all(&bench), 1);
@@ -134,7 +86,7 @@ static void a_lost_reply_to_a_create_is_looked_up(void **state)
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     if (deploy(&bench) < 0)
         fail_msg("%s", bench.err.text);
     assert_int_equal(fake_engine_objects(bench.fake, "services"), 3);
@@ -148,7 +100,7 @@ static void a_create_that_did_not_happen_is_a_failure(void **state)
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     assert_int_equal(deploy(&bench), -EPROTO);
     assert_int_equal(count_all(&bench), 0);
     close_bench(&bench);
@@ -174,7 +126,7 @@ static void an_update_out_of_sequence_is_tried_again(void **state)
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     assert_int_equal(deploy(&bench), 0);
     change_image(&bench);
     if (deploy(&bench) < 0)
@@ -190,7 +142,7 @@ static void an_update_that_stays_out_of_sequence_is_refused(void **state)
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     assert_int_equal(deploy(&bench), 0);
     change_image(&bench);
     assert_int_equal(deploy(&bench), -EREMOTEIO);
@@ -232,7 +184,7 @@ static void checks_come_before_the_first_write(void **state)
     (void)state;
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
         struct bench bench;
-        open_bench(&bench, NULL, 0);
+        open_bench(&bench, file, NULL, 0);
         fake_engine_add(bench.fake, cases[i].list, cases[i].json);
         assert_int_equal(deploy(&bench), cases[i].code);
         if (!strstr(bench.err.text, cases[i].text))
@@ -243,23 +195,13 @@ static void checks_come_before_the_first_write(void **state)
     }
 }
 
-static void set_file(struct bench *bench, const char *text)
-{
-    const struct compose_options options = {.stack = "st"};
-
-    compose_project_free(bench->project);
-    bench->project = NULL;
-    if (compose_project_parse(text, strlen(text), "st.yml", "/", &options, &bench->project, &bench->err) < 0)
-        fail_msg("%s", bench->err.text);
-}
-
 static void services_are_made_after_those_that_they_depend_on(void **state)
 {
     mst_cleanup(mst_json_deletep) cJSON *last = NULL;
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, NULL, 0);
+    open_bench(&bench, file, NULL, 0);
     set_file(&bench, "services:\n"
                      "  c: {image: 'i:1', depends_on: [b]}\n"
                      "  b: {image: 'i:1', depends_on: {a: {condition: service_healthy}}}\n"
@@ -282,7 +224,7 @@ static void a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands(
     struct bench bench;
 
     (void)state;
-    open_bench(&bench, NULL, 0);
+    open_bench(&bench, file, NULL, 0);
     set_file(&bench, "services:\n"
                      "  b: {image: 'i:1', depends_on: {a: {condition: service_completed_successfully}}}\n"
                      "  a: {image: 'i:1', restart: 'no'}\n");
@@ -293,194 +235,56 @@ static void a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands(
     close_bench(&bench);
 }
 
-/* ---- versions of secrets and configs ---- */
-
-static const char contents_file[] = "services:\n"
-                                    "  a: {image: 'img:1', secrets: [key], configs: [model]}\n"
-                                    "  b: {image: 'img:1'}\n"
-                                    "configs: {model: {content: '%s'}}\n"
-                                    "secrets: {key: {file: %s}}\n";
-
-/* The bench's project anew, with these contents. */
-static void set_contents(struct bench *bench, const char *secret, const char *config)
+static void set_live_replicas(struct bench *bench, unsigned replicas)
 {
-    const struct compose_options options = {.stack = "st"};
-    char path[] = "/tmp/muster-secret-XXXXXX", text[1024];
-    const int fd = mkstemp(path);
+    mst_cleanup(mst_json_deletep) cJSON *body = fake_engine_body(bench->fake, "POST /services/create");
+    mst_cleanup(mst_json_deletep) cJSON *service = NULL;
 
-    assert_true(fd >= 0);
-    assert_int_equal(mst_write_all(fd, secret, strlen(secret)), 0);
-    (void)close(fd);
-    (void)snprintf(text, sizeof text, contents_file, config, path);
-    compose_project_free(bench->project);
-    bench->project = NULL;
-    if (compose_project_parse(text, strlen(text), "st.yml", "/", &options, &bench->project, &bench->err) < 0)
-        fail_msg("%s", bench->err.text);
-    (void)unlink(path);
+    assert_int_equal(engine_find(bench->session.engine, ENGINE_SERVICE, "st_a", &service, &bench->err), 0);
+    (void)cJSON_ReplaceItemInObjectCaseSensitive(
+        cJSON_GetObjectItem(cJSON_GetObjectItem(body, "Mode"), "Replicated"), "Replicas",
+        cJSON_CreateNumber(replicas));
+    assert_int_equal(engine_update(bench->session.engine, ENGINE_SERVICE, live_id(service, ENGINE_SERVICE),
+                                   "st_a", live_version(service), body, NULL, NULL, &bench->err),
+                     0);
 }
 
-static void deploy_contents(struct bench *bench, const char *secret, const char *config)
+static void an_autoscaled_service_keeps_its_replicas_within_its_bounds(void **state)
 {
-    set_contents(bench, secret, config);
-    if (deploy(bench) < 0)
-        fail_msg("%s", bench->err.text);
-}
-
-/* The newest body's reference. */
-static void assert_refers(struct bench *bench, const char *request, const char *list, const char *key,
-                          const char *name)
-{
-    mst_cleanup(mst_json_deletep) cJSON *body = fake_engine_body(bench->fake, request);
-    const cJSON *references = mst_json_at(body, "TaskTemplate", "ContainerSpec", list, NULL);
-
-    assert_string_equal(mst_json_string_or(cJSON_GetArrayItem(references, 0), key, ""), name);
-}
-
-static void what_changed_becomes_a_new_version_and_the_old_is_collected(void **state)
-{
-    struct bench bench;
-    size_t writes;
+    static const char scaled[] =
+        "services: {a: {image: 'img:1', environment: {N: '%u'}, deploy: {replicas: 2, labels: {%s}}}}\n";
+    static const struct {
+        const char *labels;
+        unsigned live, expected;
+    } cases[] = {
+        {"muster.autoscale.min: '2', muster.autoscale.max: '6'", 4, 4},
+        {"muster.autoscale.min: '2', muster.autoscale.max: '6'", 9, 6},
+        {"muster.autoscale.min: '3', muster.autoscale.max: '6'", 1, 3},
+        {"muster.autoscale.min: '3'", 4, 2}, /* no bounds, or none that hold: the file's */
+        {"muster.autoscale.min: '7', muster.autoscale.max: '6'", 4, 2},
+        {"a: b", 4, 2},
+    };
 
     (void)state;
-    open_bench(&bench, NULL, 0);
-    set_contents(&bench, "one", "first");
-    bench.project->service_count = 1; /* so that the newest body is a's */
-    assert_int_equal(deploy(&bench), 0);
-    assert_refers(&bench, "POST /services/create", "Secrets", "SecretName", "st_key");
-    assert_refers(&bench, "POST /services/create", "Configs", "ConfigName", "st_model");
-
-    /* The same again: the secret is asked about, nothing is written. */
-    writes = fake_engine_count(bench.fake, "POST ");
-    assert_int_equal(deploy(&bench), 0);
-    assert_int_equal(fake_engine_count(bench.fake, "POST "), writes + 1);
-    assert_int_equal(fake_engine_count(bench.fake, "POST /secrets/id2/update"), 1);
-
-    /* Both change: new ones beside the old, which a rollback would bring back. */
-    set_contents(&bench, "two", "second");
-    bench.project->service_count = 1;
-    if (deploy(&bench) < 0)
-        fail_msg("%s", bench.err.text);
-    assert_refers(&bench, "POST /services/id4/update", "Secrets", "SecretName", "st_key_2");
-    assert_refers(&bench, "POST /services/id4/update", "Configs", "ConfigName", "st_model_a94dd4d3c2");
-    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 2);
-    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 2);
-
-    /* Once more: the first ones go, and their names are free again. */
-    set_contents(&bench, "three", "third");
-    bench.project->service_count = 1;
-    assert_int_equal(deploy(&bench), 0);
-    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 2);
-    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 2);
-    assert_int_equal(fake_engine_count(bench.fake, "DELETE /secrets/id2"), 1);
-
-    /* Back to what the version before last had: it is known, and no new one is made. */
-    writes = fake_engine_count(bench.fake, "POST /secrets/create");
-    set_contents(&bench, "two", "third");
-    bench.project->service_count = 1;
-    assert_int_equal(deploy(&bench), 0);
-    assert_refers(&bench, "POST /services/id4/update", "Secrets", "SecretName", "st_key_2");
-    assert_int_equal(fake_engine_count(bench.fake, "POST /secrets/create"), writes);
-    close_bench(&bench);
-}
-
-/* The plan's step for this object; the plan is the caller's to release. */
-static const struct plan_step *plan_secret(struct bench *bench, bool ask_secrets, struct plan *plan)
-{
-    const struct plan_options options = {.resolve = IMAGE_NEVER, .ask_secrets = ask_secrets};
-
-    if (plan_make(&bench->session, bench->project, &options, plan, &bench->err) < 0)
-        fail_msg("%s", bench->err.text);
-    for (size_t i = 0; i < plan->count; i++) {
-        if (plan->steps[i].kind == ENGINE_SECRET)
-            return &plan->steps[i];
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct bench bench;
+        open_bench(&bench, file, NULL, 0);
+        for (unsigned round = 1; round <= 2; round++) {
+            char text[512];
+            (void)snprintf(text, sizeof text, scaled, round, cases[i].labels);
+            set_file(&bench, text);
+            if (deploy(&bench) < 0)
+                fail_msg("%s", bench.err.text);
+            if (round == 1)
+                set_live_replicas(&bench, cases[i].live);
+        }
+        mst_cleanup(mst_json_deletep) cJSON *service = NULL;
+        assert_int_equal(engine_find(bench.session.engine, ENGINE_SERVICE, "st_a", &service, NULL), 0);
+        assert_int_equal(
+            mst_json_u64_or(mst_json_at(service, "Spec", "Mode", "Replicated", NULL), "Replicas", 0),
+            cases[i].expected);
+        close_bench(&bench);
     }
-    fail_msg("no step for the secret");
-    return NULL;
-}
-
-static size_t count_writes(struct bench *bench)
-{
-    return fake_engine_count(bench->fake, "POST ") + fake_engine_count(bench->fake, "PUT ") +
-           fake_engine_count(bench->fake, "DELETE ");
-}
-
-static void a_plan_makes_no_write_call_unless_it_is_told_to_ask(void **state)
-{
-    mst_cleanup(plan_release) struct plan same = {0}, changed = {0}, asked = {0};
-    const struct plan_step *step;
-    struct bench bench;
-
-    (void)state;
-    open_bench(&bench, NULL, 0);
-    deploy_contents(&bench, "one", "first");
-    deploy_contents(&bench, "two", "first");
-    const size_t writes = count_writes(&bench);
-
-    step = plan_secret(&bench, false, &same);
-    assert_int_equal(step->action, PLAN_KEEP);
-    assert_string_equal(step->name, "st_key_2"); /* the one that the services refer to */
-    assert_string_equal(step->changes, "content not compared (plan --ask-secrets does)\n");
-    assert_false(plan_has_changes(&same));
-
-    set_contents(&bench, "three", "first");
-    step = plan_secret(&bench, false, &changed);
-    assert_int_equal(step->action, PLAN_KEEP);
-    assert_int_equal(count_writes(&bench), writes);
-
-    step = plan_secret(&bench, true, &asked);
-    assert_int_equal(step->action, PLAN_CREATE);
-    assert_string_equal(step->name, "st_key_3");
-    assert_int_equal(count_writes(&bench), writes + 2); /* both versions were asked about */
-    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 2);
-    close_bench(&bench);
-}
-
-static void a_changed_label_is_written_without_the_content(void **state)
-{
-    struct bench bench;
-    mst_cleanup(mst_json_deletep) cJSON *body = NULL;
-
-    (void)state;
-    open_bench(&bench, NULL, 0);
-    deploy_contents(&bench, "one", "first");
-    static struct compose_pair pair = {"colour", "red"};
-    bench.project->configs[0].labels = (struct compose_pairs){&pair, 1};
-    assert_int_equal(deploy(&bench), 0);
-    body = fake_engine_body(bench.fake, "POST /configs/");
-    assert_null(mst_json_at(body, "Data", NULL));
-    assert_string_equal(mst_json_string_or(mst_json_at(body, "Labels", NULL), "colour", ""), "red");
-    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 1);
-    close_bench(&bench);
-}
-
-static void a_failed_update_leaves_no_new_version(void **state)
-{
-    struct fake_rule rule = {"POST", "/services/*", 3, 0, FAKE_REFUSE, 500, "no more", 0};
-    struct bench bench;
-
-    (void)state;
-    open_bench(&bench, &rule, 1);
-    deploy_contents(&bench, "one", "first");
-    set_contents(&bench, "two", "second");
-    assert_int_equal(deploy(&bench), -EREMOTEIO);
-    assert_int_equal(fake_engine_objects(bench.fake, "secrets"), 1);
-    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 1);
-    close_bench(&bench);
-}
-
-static void what_nobody_owns_is_taken_over_when_it_is_the_same(void **state)
-{
-    struct bench bench;
-
-    (void)state;
-    open_bench(&bench, NULL, 0);
-    fake_engine_add(bench.fake, "configs",
-                    "{\"ID\":\"c\",\"Version\":{\"Index\":4},\"Spec\":{\"Name\":\"st_model\",\"Data\":"
-                    "\"Zmlyc3Q=\"}}");
-    deploy_contents(&bench, "one", "first");
-    assert_int_equal(fake_engine_count(bench.fake, "POST /configs/c/update"), 1);
-    assert_int_equal(fake_engine_objects(bench.fake, "configs"), 1);
-    close_bench(&bench);
 }
 
 static void a_removal_waits_for_networks_in_use(void **state)
@@ -491,7 +295,7 @@ static void a_removal_waits_for_networks_in_use(void **state)
     bool is_found = false;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     assert_int_equal(deploy(&bench), 0);
     assert_int_equal(
         remove_stack(&bench.session, "st", false, mst_now_ns() + 20 * MST_NS_PER_S, &is_found, &bench.err),
@@ -512,7 +316,7 @@ static void a_removal_has_a_deadline(void **state)
     bool is_found = false;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     assert_int_equal(deploy(&bench), 0);
     assert_int_equal(
         remove_stack(&bench.session, "st", false, mst_now_ns() + 300 * MST_NS_PER_MS, &is_found, &bench.err),
@@ -527,7 +331,7 @@ static void leftover_tasks_hold_up_a_deployment(void **state)
     const struct deploy_options options = {.detach = true, .deadline_ns = mst_now_ns() + 400 * MST_NS_PER_MS};
 
     (void)state;
-    open_bench(&bench, NULL, 0);
+    open_bench(&bench, file, NULL, 0);
     fake_engine_add(bench.fake, "tasks",
                     "{\"ID\":\"t\",\"ServiceID\":\"gone\",\"Status\":{\"State\":\"running\"},"
                     "\"DesiredState\":\"remove\"}");
@@ -548,7 +352,7 @@ static void the_second_of_two_deployments_at_a_time_says_what_it_is(void **state
         struct fake_rule rule = {"GET", path, 1, 1, FAKE_REPLY, 200, "[]", 0};
         struct bench bench;
         (void)snprintf(path, sizeof path, "/%s", names[i]);
-        open_bench(&bench, &rule, 1);
+        open_bench(&bench, file, &rule, 1);
         if (i == 0)
             fake_engine_add(bench.fake, "networks",
                             "{\"ID\":\"x\",\"Id\":\"x\",\"Name\":\"st_inner\",\"Labels\":{"
@@ -578,7 +382,7 @@ static void an_engine_that_restarts_during_a_removal_is_waited_for(void **state)
     bool is_found = false;
 
     (void)state;
-    open_bench(&bench, NULL, 0);
+    open_bench(&bench, file, NULL, 0);
     assert_int_equal(deploy(&bench), 0);
     fake_engine_rules(bench.fake, rules, MST_ARRAY_COUNT(rules));
     if (remove_stack(&bench.session, "st", false, mst_now_ns() + 20 * MST_NS_PER_S, &is_found, &bench.err) <
@@ -599,7 +403,7 @@ static void who_asks_the_wrong_engine_to_remove_is_told_at_once(void **state)
     bool is_found = true;
 
     (void)state;
-    open_bench(&bench, &rule, 1);
+    open_bench(&bench, file, &rule, 1);
     assert_int_equal(
         remove_stack(&bench.session, "st", false, mst_now_ns() + 20 * MST_NS_PER_S, &is_found, &bench.err),
         -EREMOTEIO);
@@ -626,11 +430,7 @@ int main(void)
         cmocka_unit_test(leftover_tasks_hold_up_a_deployment),
         cmocka_unit_test(services_are_made_after_those_that_they_depend_on),
         cmocka_unit_test(a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands),
-        cmocka_unit_test(what_changed_becomes_a_new_version_and_the_old_is_collected),
-        cmocka_unit_test(a_plan_makes_no_write_call_unless_it_is_told_to_ask),
-        cmocka_unit_test(a_changed_label_is_written_without_the_content),
-        cmocka_unit_test(a_failed_update_leaves_no_new_version),
-        cmocka_unit_test(what_nobody_owns_is_taken_over_when_it_is_the_same),
+        cmocka_unit_test(an_autoscaled_service_keeps_its_replicas_within_its_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
