@@ -9,6 +9,7 @@
 #include "muster/engine.h"
 #include "muster/file.h"
 #include "muster/json.h"
+#include "muster/signals.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -21,6 +22,7 @@
 #define CONFIG_MAX_BYTES  ((size_t)1 << 20)
 #define HELPER_MAX_BYTES  ((size_t)64 << 10)
 #define HELPER_TIMEOUT_MS 20000
+#define SIGNAL_LOOK_MS    100 /* a signal may come just before the wait */
 #define DOCKER_REGISTRY   "https://index.docker.io/v1/"
 #define TOKEN_USER        "<token>" /* a helper's name for "the secret is a token" */
 
@@ -161,9 +163,15 @@ static int read_helper(int fd, struct mst_buf *text)
         struct pollfd waiting = {fd, POLLIN, 0};
         char bytes[4096];
         ssize_t got;
-        int r;
-        if (poll(&waiting, 1, mst_ms_until(deadline_ns, HELPER_TIMEOUT_MS)) <= 0)
+        int r = poll(&waiting, 1, mst_ms_until(deadline_ns, SIGNAL_LOOK_MS));
+        if (mst_signals_newest() != 0)
+            return -ECANCELED;
+        if (r < 0 && errno != EINTR)
+            return -errno;
+        if (r <= 0 && mst_now_ns() >= deadline_ns)
             return -ETIMEDOUT;
+        if (r <= 0)
+            continue;
         got = read(fd, bytes, sizeof bytes);
         if (got <= 0)
             return got < 0 ? -errno : 0;

@@ -73,6 +73,46 @@ static void a_stack_file_on_a_silent_stdin_is_not_waited_for_after_ctrl_c(void *
     fake_engine_stop(fake);
 }
 
+/* What asks for a password on some screen may wait for ever. */
+static void a_credential_helper_that_hangs_is_not_waited_for_after_ctrl_c(void **state)
+{
+    static const char file[] = "services: {a: {image: 'reg:5000/img:1'}}\n";
+    static const char helper[] = "#!/bin/sh\n: >\"$0.asked\"\nexec sleep 60\n";
+    static const char config[] = "{\"credsStore\":\"hangs\"}";
+    static const char *const arguments[] = {"deploy", "--with-registry-auth", "-c", "-", "st", NULL};
+    struct fake_engine *fake = fake_engine_start(NULL, 0);
+    const struct test_folder *folder = *state;
+    const uint64_t begun_ns = mst_now_ns(), deadline_ns = begun_ns + 10 * MST_NS_PER_S;
+    mst_cleanup(mst_freep) char *path_before = strdup(getenv("PATH"));
+    char path[320], asked[320], search[4096];
+    struct program program;
+
+    (void)snprintf(search, sizeof search, "%s:%s", folder->path, path_before);
+    (void)test_path(folder, "config.json", path);
+    assert_int_equal(mst_file_write_atomic(path, config, sizeof config - 1, 0600, NULL), 0);
+    (void)test_path(folder, "docker-credential-hangs", path);
+    assert_int_equal(mst_file_write_atomic(path, helper, sizeof helper - 1, 0755, NULL), 0);
+    (void)test_path(folder, "docker-credential-hangs.asked", asked);
+    (void)setenv("PATH", search, 1);
+    (void)setenv("DOCKER_CONFIG", folder->path, 1);
+    program_start(&program, fake, arguments);
+    (void)setenv("PATH", path_before, 1);
+    (void)unsetenv("DOCKER_CONFIG");
+    assert_int_equal(mst_write_all(program.in_fd, file, sizeof file - 1), 0);
+    (void)close(program.in_fd);
+    program.in_fd = -1;
+    while (access(asked, F_OK) < 0)
+        assert_true(mst_now_ns() < deadline_ns);
+    assert_int_equal(kill(program.pid, SIGINT), 0); /* it alone: the helper does not hear of it */
+    program_finish(&program);
+    assert_int_equal(program.status, 130);
+    assert_non_null(strstr(mst_buf_text(&program.err), "muster: interrupted"));
+    assert_true(mst_now_ns() < deadline_ns);
+    program_release(&program);
+    assert_int_equal(fake_engine_count(fake, "POST "), 0);
+    fake_engine_stop(fake);
+}
+
 static void a_value_that_no_program_takes_is_found_before_anything_is_made(void **state)
 {
     static const char file[] = "services:\n"
@@ -361,6 +401,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_may_stand_in_front_of_the_verb),
         cmocka_unit_test(a_stack_file_on_a_silent_stdin_is_not_waited_for_after_ctrl_c),
+        cmocka_unit_test_setup_teardown(a_credential_helper_that_hangs_is_not_waited_for_after_ctrl_c,
+                                        test_folder_setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(a_value_that_no_program_takes_is_found_before_anything_is_made,
                                         test_folder_setup, test_folder_teardown),
         cmocka_unit_test(a_deployment_of_what_stands_says_so),
