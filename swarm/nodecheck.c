@@ -7,6 +7,7 @@
 #include "muster/json.h"
 #include "muster/net.h"
 #include "muster/parse.h"
+#include "probe.h"
 #include "ship.h"
 #include "spec.h"
 #include "taskstate.h"
@@ -331,9 +332,8 @@ static uint32_t overlay_mtu(const struct compose_project *project)
     return mtu > 0 ? mtu : OVERLAY_MTU;
 }
 
-/* The kernel knows how large a packet may be on the way there, from its routes and from what routers said. */
-static void check_mtu(const struct swarm_node *node, uint32_t ipv4, uint32_t overlay,
-                      struct findings *findings)
+/* What the kernel knows of the way there: from its routes, and from what routers said so far. 0: no way. */
+static uint32_t known_mtu(uint32_t ipv4)
 {
     const struct sockaddr_in to = {
         .sin_family = AF_INET, .sin_port = htons(VXLAN_PORT), .sin_addr.s_addr = htonl(ipv4)};
@@ -344,19 +344,65 @@ static void check_mtu(const struct swarm_node *node, uint32_t ipv4, uint32_t ove
     /* A connected datagram socket sends nothing by itself. */
     if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof to) < 0 ||
         getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &bytes) < 0)
-        return; /* no way there: the ports say so */
-    if ((uint32_t)mtu < overlay + VXLAN_BYTES)
-        add(findings, node->hostname, "mtu", FINDING_FAILED,
-            "%d on the way to %s, and an overlay of %u needs %u (network option " MTU_OPTION ")", mtu,
-            node->address, (unsigned)overlay, (unsigned)overlay + VXLAN_BYTES);
-    else
-        add(findings, node->hostname, "mtu", FINDING_OK, "%d on the way", mtu);
+        return 0;
+    return (uint32_t)mtu;
 }
 
-void nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project,
-                       struct findings *findings)
+/* A way that loses large packets without a word ("black hole") is seen by trying only. */
+static int try_packets(const struct swarm_node *node, uint32_t ipv4, uint32_t mtu, uint32_t wanted,
+                       int cancel_fd, struct findings *findings, struct mst_error *err)
 {
-    for (size_t i = 0; i < nodes->count; i++) {
+    enum probe_answer large, small = PROBE_SILENT;
+    int r = probe_echo(ipv4, wanted, cancel_fd, &large, err);
+
+    if (r >= 0 && large == PROBE_SILENT)
+        r = probe_echo(ipv4, PROBE_LEAST_BYTES, cancel_fd, &small, err);
+    if (r < 0)
+        return r;
+    if (large == PROBE_ANSWERED)
+        add(findings, node->hostname, "mtu", FINDING_OK, "%u on the way, packets of %u bytes come back",
+            (unsigned)mtu, (unsigned)wanted);
+    else if (large == PROBE_TOO_LARGE)
+        add(findings, node->hostname, "mtu", FINDING_FAILED,
+            "packets of %u bytes are too large for the way to %s, and an overlay sends them (network "
+            "option " MTU_OPTION ")",
+            (unsigned)wanted, node->address);
+    else if (small == PROBE_ANSWERED)
+        add(findings, node->hostname, "mtu", FINDING_FAILED,
+            "packets of %u bytes are lost on the way to %s or back, small ones are not (network "
+            "option " MTU_OPTION ")",
+            (unsigned)wanted, node->address);
+    else
+        add(findings, node->hostname, "mtu", FINDING_OK, "%u on the way, as far as this machine knows: %s",
+            (unsigned)mtu,
+            large == PROBE_SILENT ? "nobody answers echoes there" : "to try it takes CAP_NET_RAW");
+    return 0;
+}
+
+static int check_mtu(const struct swarm_node *node, uint32_t ipv4, uint32_t overlay, int cancel_fd,
+                     struct findings *findings, struct mst_error *err)
+{
+    const uint32_t wanted = overlay + VXLAN_BYTES, mtu = known_mtu(ipv4);
+
+    if (mtu == 0)
+        return 0; /* no way there: the ports say so */
+    if (mtu >= wanted && wanted <= PROBE_MOST_BYTES)
+        return try_packets(node, ipv4, mtu, wanted, cancel_fd, findings, err);
+    if (mtu < wanted)
+        add(findings, node->hostname, "mtu", FINDING_FAILED,
+            "%u on the way to %s, and an overlay of %u needs %u (network option " MTU_OPTION ")",
+            (unsigned)mtu, node->address, (unsigned)overlay, (unsigned)wanted);
+    else
+        add(findings, node->hostname, "mtu", FINDING_OK, "%u on the way", (unsigned)mtu);
+    return 0;
+}
+
+int nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project, int cancel_fd,
+                      struct findings *findings, struct mst_error *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < nodes->count && r >= 0; i++) {
         const struct swarm_node *node = &nodes->items[i];
         uint32_t ipv4;
         if (mst_parse_ipv4(node->address, &ipv4, NULL) < 0 || ipv4 == 0)
@@ -364,6 +410,7 @@ void nodecheck_network(const struct swarm_nodes *nodes, const struct compose_pro
         check_port(node, ipv4, GOSSIP_PORT, findings);
         if (node->is_manager)
             check_port(node, ipv4, MANAGER_PORT, findings);
-        check_mtu(node, ipv4, overlay_mtu(project), findings);
+        r = check_mtu(node, ipv4, overlay_mtu(project), cancel_fd, findings, err);
     }
+    return r;
 }

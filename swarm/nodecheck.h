@@ -38,8 +38,9 @@ void nodecheck_stack(const struct compose_project *project, const struct swarm_n
 int nodecheck_engines(struct session *session, const struct nodesfile *file, const struct swarm_nodes *nodes,
                       const struct compose_project *project, struct findings *findings,
                       struct mst_error *err);
-/* Swarm's TCP ports and the size of packets on the way to each node, from this machine. */
-void nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project,
-                       struct findings *findings);
+/* Swarm's TCP ports and the size of packets on the way to each node, from this machine. cancel_fd: readable
+ * means stop (-ECANCELED); -1: none. */
+int nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project, int cancel_fd,
+                      struct findings *findings, struct mst_error *err);
 
 #endif

@@ -84,8 +84,8 @@ static int check(struct cli_project *work, const struct node_settings *settings,
         return r;
     nodecheck_nodes(&nodes, findings);
     if (!settings->no_network)
-        nodecheck_network(&nodes, work->project, findings);
-    if (settings->common.nodes_file)
+        r = nodecheck_network(&nodes, work->project, work->session.signal_fd, findings, err);
+    if (r >= 0 && settings->common.nodes_file)
         r = nodecheck_engines(&work->session, &file, &nodes, work->project, findings, err);
     if (r >= 0 && work->project)
         nodecheck_stack(work->project, &nodes, findings);

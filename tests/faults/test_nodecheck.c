@@ -96,14 +96,14 @@ static void ports_and_packet_sizes_are_looked_at(void **state)
     take_nodes(&nodes, "[" NODE("n1", "open", "127.77.3.1", "worker", "ready", "active", "1") "," NODE(
                            "n2", "shut", "127.77.3.2", "manager", "ready", "active", "1") "]");
     assert_int_equal(mst_tcp_listen(0x7f4d0301, 7946, 4, &fd, NULL, NULL), 0);
-    nodecheck_network(&nodes, NULL, &findings);
+    assert_int_equal(nodecheck_network(&nodes, NULL, -1, &findings, NULL), 0);
     assert_found(&findings, "open", "port 7946/tcp", FINDING_OK, "open");
     assert_found(&findings, "shut", "port 7946/tcp", FINDING_FAILED, "Connection refused");
     assert_found(&findings, "shut", "port 2377/tcp", FINDING_FAILED, "Connection refused");
     assert_found(&findings, "open", "mtu", FINDING_OK, "on the way");
     assert_int_equal(compose_project_parse(file, sizeof file - 1, "st.yml", "/", &options, &project, NULL),
                      0);
-    nodecheck_network(&nodes, project, &large);
+    assert_int_equal(nodecheck_network(&nodes, project, -1, &large, NULL), 0);
     assert_found(&large, "open", "mtu", FINDING_FAILED, "an overlay of 65535 needs 65585");
 }
 
