@@ -204,6 +204,7 @@ int verb_ls(int argc, char **argv);
 int verb_node(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_ps(int argc, char **argv);
+int verb_report(int argc, char **argv);
 int verb_rm(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_scale(int argc, char **argv);

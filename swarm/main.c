@@ -26,6 +26,7 @@ static const struct {
     {"scale", verb_scale, "change the replicas of services and wait until it is so"},
     {"node", verb_node, "check whether the nodes are fit for a stack"},
     {"rm", verb_rm, "remove stacks"},
+    {"report", verb_report, "make a page of experiments, or of run folders side by side"},
 };
 
 static int help(FILE *stream, int status)

@@ -9,9 +9,9 @@
 const struct metric_name metric_names[METRIC_COUNT] = {
     [METRIC_STEP_MS] = {"step_ms", "time a step", "ms", 2},
     [METRIC_STEP_MEDIAN] = {"step_median_ms", "median step", "ms", 2},
-    [METRIC_STEP_COMPUTE] = {"step_compute_ms", "compute, a step", "ms", 2},
-    [METRIC_STEP_EXCHANGE] = {"step_exchange_ms", "exchange, a step", "ms", 2},
-    [METRIC_STEP_REST] = {"step_rest_ms", "rest, a step", "ms", 2},
+    [METRIC_STEP_COMPUTE] = {"step_compute_ms", "compute", "ms", 2},
+    [METRIC_STEP_EXCHANGE] = {"step_exchange_ms", "exchange", "ms", 2},
+    [METRIC_STEP_REST] = {"step_rest_ms", "rest", "ms", 2},
     [METRIC_TRAINING_S] = {"training_seconds", "training time", "s", 2},
     [METRIC_WHOLE_S] = {"whole_seconds", "whole life of a worker", "s", 2},
     [METRIC_PART_FIRST + RUN_PART_START] = {"start_seconds", "start", "s", 3},

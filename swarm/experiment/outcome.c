@@ -17,17 +17,26 @@ size_t outcome_workloads(const struct outcome *outcome, const char *series)
     return 1;
 }
 
+static const char *exchange_of(const struct outcome *outcome, const char *series)
+{
+    for (size_t i = 0; i < outcome->experiment.trial_count; i++) {
+        if (strcmp(outcome->experiment.trials[i].series, series) == 0)
+            return outcome->experiment.trials[i].exchange;
+    }
+    return "";
+}
+
+/* What all series have in common need not be said. */
 void outcome_series_label(const struct outcome *outcome, const char *series, char *text, size_t bytes)
 {
     const size_t workloads = outcome_workloads(outcome, series);
-    const char *exchange = "";
+    const char *exchange = exchange_of(outcome, series);
+    bool differs = false;
 
-    for (size_t i = 0; i < outcome->experiment.trial_count; i++) {
-        if (strcmp(outcome->experiment.trials[i].series, series) == 0)
-            exchange = outcome->experiment.trials[i].exchange;
-    }
+    for (size_t i = 0; i < outcome->experiment.series_count; i++)
+        differs = differs || strcmp(exchange_of(outcome, outcome->experiment.series[i]), exchange) != 0;
     (void)snprintf(text, bytes, "%s%s%s", workloads > 1 ? "two workloads at once" : "one workload",
-                   exchange[0] != '\0' ? ", exchange " : "", exchange);
+                   differs ? ", exchange " : "", differs ? exchange : "");
 }
 
 bool outcome_is_same(const struct outcome *outcome, size_t mode)

@@ -178,6 +178,7 @@ static void put_outcome(cJSON *list, const struct outcome *outcome, bool *ok)
         cJSON *mode = put_object(item, NULL, ok);
         put_text(mode, "name", experiment->modes[i].name, ok);
         put_text(mode, "label", experiment->modes[i].label, ok);
+        put_bool(mode, "same_as_baseline", i == experiment->baseline || outcome_is_same(outcome, i), ok);
     }
     item = put_array(json, "summary", ok);
     for (size_t i = 0; i < OUTCOME_SENTENCES; i++)

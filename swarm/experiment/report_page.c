@@ -56,6 +56,12 @@ static void put_warnings(struct html *html, const struct outcome *outcome)
             html_element(html, "li", "Run %zu (%s, %s, repeat %zu) is not counted: %s", trial->number,
                          outcome->experiment.modes[trial->mode].label, trial->series, trial->repeat,
                          trial->left_out);
+        if (outcome->outliers[i])
+            html_element(html, "li",
+                         "Run %zu (%s, %s, repeat %zu) took a time that is far from the others of its mode; "
+                         "it is counted",
+                         trial->number, outcome->experiment.modes[trial->mode].label, trial->series,
+                         trial->repeat);
     }
     cJSON_ArrayForEach(warning, warnings)
     {
@@ -102,7 +108,7 @@ static void put_head(struct html *html, const struct report_content *content)
     html_raw(html, "<style>\n");
     html_raw(html, page_style);
     html_raw(html, "</style>\n</head>\n<body>\n<header>\n");
-    html_element(html, "h1", "Containers and bare metal");
+    html_element(html, "h1", "Training runs compared");
     html_element(html, "p class=\"quiet\"", "muster %s, %s", MUSTER_VERSION, text);
     html_raw(html, "</header>\n<main>\n");
 }

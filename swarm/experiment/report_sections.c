@@ -51,31 +51,29 @@ static void overhead_row(struct html *html, const struct outcome *outcome, const
     table_row_end(html);
 }
 
-void section_overhead(struct html *html, const struct outcome *outcome)
+static void overhead_table(struct html *html, const struct outcome *outcome, const char *caption,
+                           const enum metric *metrics, size_t count, size_t workload_min, size_t workload_max)
 {
     static const char *const headers[] = {"Mode",      "Runs with",      "Quantity", ">Baseline", ">Mode",
                                           ">Overhead", ">95 % interval", ">Pairs",   "Shown",     NULL};
-    static const enum metric metrics[] = {METRIC_STEP_MS, METRIC_STEP_MEDIAN, METRIC_TRAINING_S,
-                                          METRIC_WHOLE_S, METRIC_TOTAL_S};
+
+    table_begin(html, caption, NULL, headers);
+    for (size_t m = 0; m < count; m++) {
+        for (size_t i = 0; i < outcome->contrast_count; i++) {
+            const struct contrast *c = &outcome->contrasts[i];
+            if (c->metric == metrics[m] && c->pairs > 0 && c->workload >= workload_min &&
+                c->workload <= workload_max)
+                overhead_row(html, outcome, c);
+        }
+    }
+    table_end(html);
+}
+
+static void section_figures(struct html *html, const struct outcome *outcome)
+{
     const struct experiment *experiment = &outcome->experiment;
     char caption[256];
 
-    if (experiment->mode_count > 1) {
-        html_element(html, "h3", "Overhead");
-        figure(html, "overhead", "",
-               "Time a step against the baseline, per cent, with 95 % intervals; the published figures "
-               "beside them");
-        (void)snprintf(caption, sizeof caption, "Against the baseline, '%s'",
-                       experiment->modes[experiment->baseline].label);
-        table_begin(html, caption, NULL, headers);
-        for (size_t m = 0; m < sizeof metrics / sizeof *metrics; m++) {
-            for (size_t i = 0; i < outcome->contrast_count; i++) {
-                if (outcome->contrasts[i].metric == metrics[m] && outcome->contrasts[i].pairs > 0)
-                    overhead_row(html, outcome, &outcome->contrasts[i]);
-            }
-        }
-        table_end(html);
-    }
     html_element(html, "h3", "Training");
     html_raw(html, "<div class=\"charts\">");
     figure(html, "totals", "", "Training time, seconds: means over runs, and each run as a point");
@@ -91,6 +89,33 @@ void section_overhead(struct html *html, const struct outcome *outcome)
     html_raw(html, "</div>\n");
 }
 
+void section_overhead(struct html *html, const struct outcome *outcome)
+{
+    static const enum metric first[] = {METRIC_STEP_MS, METRIC_TRAINING_S},
+                             more[] = {METRIC_STEP_MEDIAN, METRIC_WHOLE_S, METRIC_LAUNCH_S, METRIC_TOTAL_S};
+    const struct experiment *experiment = &outcome->experiment;
+    bool has_two = false;
+    char caption[256];
+
+    for (size_t i = 0; i < experiment->series_count; i++)
+        has_two = has_two || outcome_workloads(outcome, experiment->series[i]) > 1;
+    if (experiment->mode_count > 1) {
+        html_element(html, "h3", "Overhead");
+        figure(html, "overhead", "", "Time a step against the baseline, per cent, with 95 % intervals");
+        (void)snprintf(caption, sizeof caption, "Against the baseline, '%s'",
+                       experiment->modes[experiment->baseline].label);
+        overhead_table(html, outcome, caption, first, 2, 0, 0);
+        html_raw(html, "<details><summary>Medians, whole lives, launching");
+        html_raw(html, has_two ? ", and each of two workloads" : "");
+        html_raw(html, "</summary>\n");
+        overhead_table(html, outcome, "Other quantities", more, 4, 0, 0);
+        if (has_two)
+            overhead_table(html, outcome, "Each of two workloads at once", first, 2, 1, TRIAL_WORKLOADS_MAX);
+        html_raw(html, "</details>\n");
+    }
+    section_figures(html, outcome);
+}
+
 /* ---- parts ---- */
 
 static void part_row(struct html *html, const char *row_class, const struct contrast *c,
@@ -102,7 +127,8 @@ static void part_row(struct html *html, const char *row_class, const struct cont
     table_row(html, row_class, "%s", c == whole ? "all" : metric_names[c->metric].text);
     table_number(html, c->base_mean, digits);
     table_number(html, c->mode_mean, digits);
-    table_number(html, c->difference.estimate, digits);
+    number_signed(text, c->difference.estimate, digits);
+    html_element(html, "td class=\"number\"", "%s", text);
     number_interval(text, &c->difference, digits);
     html_element(html, "td class=\"number\"", "%s", text);
     number_percent(text, 1 + c->difference.estimate / whole->base_mean);
@@ -117,7 +143,9 @@ static void parts_table(struct html *html, const struct outcome *outcome, const 
     static const char *const headers[] = {"Part",           ">Baseline",     ">Mode", ">Difference",
                                           ">95 % interval", ">of the whole", NULL};
     const struct contrast *rest = outcome_find(outcome, whole->series, whole->mode, rest_metric, 0);
-    char caption[384], series[128];
+    const char *const unit = metric_names[whole->metric].unit;
+    const int digits = metric_names[whole->metric].digits;
+    char caption[384], series[128], named[NUMBER_TEXT_BYTES], all[NUMBER_TEXT_BYTES], left[NUMBER_TEXT_BYTES];
 
     outcome_series_label(outcome, whole->series, series, sizeof series);
     (void)snprintf(caption, sizeof caption, "'%s' against '%s', %s: %s, %s",
@@ -132,15 +160,15 @@ static void parts_table(struct html *html, const struct outcome *outcome, const 
     }
     part_row(html, "sum", whole, whole);
     table_end(html);
-    if (rest && whole->difference.has_interval)
-        html_element(
-            html, "p class=\"quiet\"",
-            "The named parts sum to %+.*f %s of %+.*f %s, %s the interval of the whole; the rest is %+.*f "
-            "%s.",
-            metric_names[whole->metric].digits, whole->difference.estimate - rest->difference.estimate,
-            metric_names[whole->metric].unit, metric_names[whole->metric].digits, whole->difference.estimate,
-            metric_names[whole->metric].unit, contrast_parts_suffice(whole, rest) ? "within" : "NOT within",
-            metric_names[whole->metric].digits, rest->difference.estimate, metric_names[whole->metric].unit);
+    if (!rest || !whole->difference.has_interval)
+        return;
+    number_signed(named, whole->difference.estimate - rest->difference.estimate, digits);
+    number_signed(all, whole->difference.estimate, digits);
+    number_signed(left, rest->difference.estimate, digits);
+    html_element(html, "p class=\"quiet\"",
+                 "The named parts sum to %s %s of %s %s, %s the interval of the whole; the rest is %s %s.",
+                 named, unit, all, unit, contrast_parts_suffice(whole, rest) ? "within" : "NOT within", left,
+                 unit);
 }
 
 void section_parts(struct html *html, const struct outcome *outcome)
@@ -155,15 +183,18 @@ void section_parts(struct html *html, const struct outcome *outcome)
         return;
     html_element(html, "h3", "Where the difference comes from");
     for (size_t i = 0; i < outcome->contrast_count; i++) {
-        const struct contrast *c = &outcome->contrasts[i];
-        if (c->pairs == 0 || c->workload != 0)
+        const struct contrast *step = &outcome->contrasts[i], *life;
+        if (step->pairs == 0 || step->workload != 0 || step->metric != METRIC_STEP_MS)
             continue;
-        if (c->metric == METRIC_STEP_MS)
-            parts_table(html, outcome, c, step_parts, 3, METRIC_STEP_REST);
-        if (c->metric == METRIC_WHOLE_S) {
-            parts_table(html, outcome, c, life_parts, RUN_PART_COUNT, METRIC_PART_FIRST + RUN_PART_REST);
+        life = outcome_find(outcome, step->series, step->mode, METRIC_WHOLE_S, 0);
+        html_raw(html, "<div class=\"pair\"><div>");
+        parts_table(html, outcome, step, step_parts, 3, METRIC_STEP_REST);
+        html_raw(html, "</div><div>");
+        if (life && life->pairs > 0) {
+            parts_table(html, outcome, life, life_parts, RUN_PART_COUNT, METRIC_PART_FIRST + RUN_PART_REST);
             has_life = true;
         }
+        html_raw(html, "</div></div>\n");
     }
     html_element(
         html, "p class=\"quiet\"", "%s",

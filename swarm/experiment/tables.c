@@ -22,13 +22,16 @@ void html_raw(struct html *html, const char *text)
     keep(html, mst_buf_append_text(&html->text, text));
 }
 
+/* "20 %" stays on one line. */
 static void escape(struct html *html, const char *text)
 {
     while (*text != '\0') {
-        const size_t plain = strcspn(text, "&<>\"'");
+        const size_t plain = strcspn(text, "&<>\"' ");
         keep(html, mst_buf_append(&html->text, text, plain));
         text += plain;
-        if (*text != '\0')
+        if (*text == ' ')
+            keep(html, mst_buf_append_text(&html->text, *++text == '%' ? "&#160;" : " "));
+        else if (*text != '\0')
             keep(html, mst_buf_printf(&html->text, "&#%d;", *text++));
     }
 }
@@ -69,11 +72,12 @@ void html_element(struct html *html, const char *tag, const char *format, ...)
 void table_begin(struct html *html, const char *caption, const struct html_group *groups,
                  const char *const *headers)
 {
+    /* Not a <caption>: that would be as wide as the table and be cut where the table scrolls. */
+    html_raw(html, "<div class=\"table\">");
+    html_element(html, "p class=\"caption\"", "%s", caption);
     html_raw(html, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
     html_print(html, "%s", caption);
-    html_raw(html, "\"><table>");
-    html_element(html, "caption", "%s", caption);
-    html_raw(html, "<thead>");
+    html_raw(html, "\"><table><thead>");
     if (groups) {
         html_raw(html, "<tr>");
         for (; groups->span > 0; groups++) {
@@ -95,7 +99,7 @@ void table_begin(struct html *html, const char *caption, const struct html_group
 
 void table_end(struct html *html)
 {
-    html_raw(html, "</tbody></table></div>\n");
+    html_raw(html, "</tbody></table></div></div>\n");
 }
 
 void table_row(struct html *html, const char *row_class, const char *format, ...)
@@ -143,6 +147,14 @@ static double rounded(double value, int digits)
     const double scale = pow(10, digits), result = round(value * scale) / scale;
 
     return result == 0 ? 0 : result;
+}
+
+void number_signed(char *text, double value, int digits)
+{
+    if (isfinite(value))
+        (void)snprintf(text, NUMBER_TEXT_BYTES, "%+.*f", digits, rounded(value, digits));
+    else
+        (void)snprintf(text, NUMBER_TEXT_BYTES, DASH);
 }
 
 void number_percent(char *text, double ratio)

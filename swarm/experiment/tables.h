@@ -38,6 +38,7 @@ void table_number(struct html *html, double value, int digits); /* a dash when i
 
 /* "+6.3 %", "-0.2 %" of a ratio; "4.1 to 8.5 %". A dash where there is none. */
 #define NUMBER_TEXT_BYTES 96
+void number_signed(char *text, double value, int digits);
 void number_percent(char *text, double ratio);
 void number_percent_interval(char *text, const struct statistics_interval *ratio);
 void number_interval(char *text, const struct statistics_interval *difference, int digits);

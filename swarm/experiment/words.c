@@ -6,10 +6,12 @@
 #include "outcome.h"
 #include "tables.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
 #define CLAUSES_MAX        6
+#define NOTHING_MS         0.005 /* rounds to 0.00 */
 #define SENTENCE_MAX_BYTES ((size_t)8 << 10)
 
 static const char *label(const struct outcome *outcome, size_t mode)
@@ -19,44 +21,50 @@ static const char *label(const struct outcome *outcome, size_t mode)
 
 /* ---- what was found ---- */
 
-static int put_clause(const struct outcome *outcome, const struct contrast *c, bool is_first,
-                      struct mst_buf *text)
+/* "Longer" or "less" only when the interval leaves zero out. */
+static int put_clause(const struct outcome *outcome, const struct contrast *c, struct mst_buf *text)
 {
     const char *base = label(outcome, outcome->experiment.baseline), *mode = label(outcome, c->mode);
     const double percent = 100 * (c->ratio.estimate - 1);
-    char series[128], interval[NUMBER_TEXT_BYTES];
-    int r;
+    char interval[NUMBER_TEXT_BYTES];
 
-    outcome_series_label(outcome, c->series, series, sizeof series);
     number_percent_interval(interval, &c->ratio);
-    if (outcome->experiment.is_plain)
-        r = mst_buf_printf(text, "%s", is_first ? "" : "; ");
-    else
-        r = mst_buf_printf(text, "%s%s%s: ", is_first ? "" : "; ", is_first ? "With " : "with ", series);
-    if (r < 0)
-        return r;
     if (!c->ratio.has_interval)
         return mst_buf_printf(
             text,
-            "a step took %.2f ms in '%s' and %.2f ms in '%s' (%+.1f %%), from one run of each, which allows "
-            "no interval and so shows no difference",
+            "a step took %.2f ms in '%s' and %.2f ms in '%s' (%+.1f %%), from one run of each, which "
+            "allows no interval and so shows no difference",
             c->mode_mean, mode, c->base_mean, base, percent);
     if (!statistics_excludes(&c->ratio, 1))
         return mst_buf_printf(
             text,
-            "no difference is shown between '%s' (%.2f ms a step) and '%s' (%.2f ms): the 95 %% interval of "
-            "the difference, %s from %zu pairs of runs, covers zero",
+            "no difference is shown between '%s' (%.2f ms a step) and '%s' (%.2f ms): the 95 %% "
+            "interval, %s from %zu pairs of runs, covers zero",
             mode, c->mode_mean, base, c->base_mean, interval, c->pairs);
-    return mst_buf_printf(text,
-                          "a step takes %.1f %% %s in '%s' (%.2f ms) than in '%s' (%.2f ms), with a 95 %% "
-                          "interval of %s from %zu "
-                          "pairs of runs",
-                          fabs(percent), percent > 0 ? "longer" : "less", mode, c->mode_mean, base,
-                          c->base_mean, interval, c->pairs);
+    return mst_buf_printf(
+        text,
+        "a step takes %.1f %% %s in '%s' (%.2f ms) than in '%s' (%.2f ms), with a 95 %% interval of "
+        "%s from %zu pairs of runs",
+        fabs(percent), percent > 0 ? "longer" : "less", mode, c->mode_mean, base, c->base_mean, interval,
+        c->pairs);
+}
+
+/* Which runs a clause is about, where that changes. */
+static int put_series(const struct outcome *outcome, const char *before, const char *series,
+                      struct mst_buf *text)
+{
+    char name[128];
+
+    if (before && strcmp(before, series) == 0)
+        return mst_buf_append_text(text, ", and ");
+    outcome_series_label(outcome, series, name, sizeof name);
+    return outcome->experiment.is_plain ? 0
+                                        : mst_buf_printf(text, "%s %s: ", before ? "; with" : "With", name);
 }
 
 static int say_what(const struct outcome *outcome, struct mst_buf *text)
 {
+    const char *series = NULL;
     size_t said = 0, all = 0;
     int r = 0;
 
@@ -65,8 +73,13 @@ static int say_what(const struct outcome *outcome, struct mst_buf *text)
         if (c->metric != METRIC_STEP_MS || c->workload != 0 || c->pairs == 0)
             continue;
         all++;
-        if (said < CLAUSES_MAX)
-            r = put_clause(outcome, c, said++ == 0, text);
+        if (said < CLAUSES_MAX) {
+            r = put_series(outcome, series, c->series, text);
+            if (r >= 0)
+                r = put_clause(outcome, c, text);
+            series = c->series;
+            said++;
+        }
     }
     if (r >= 0 && all == 0)
         r = mst_buf_append_text(text, outcome->experiment.mode_count < 2
@@ -74,6 +87,8 @@ static int say_what(const struct outcome *outcome, struct mst_buf *text)
                                           : "There is no pair of runs of two modes that could be compared");
     if (r >= 0 && all > said)
         r = mst_buf_printf(text, "; the table has %zu more comparisons", all - said);
+    if (r >= 0)
+        text->bytes[0] = (char)toupper((unsigned char)text->bytes[0]);
     return r < 0 ? r : mst_buf_append_text(text, ".");
 }
 
@@ -106,6 +121,8 @@ static int put_part(const struct outcome *outcome, const struct contrast *whole,
     if (!part)
         return 0;
     number_interval(interval, &part->difference, 2);
+    if (metric == METRIC_STEP_REST && fabs(part->difference.estimate) < NOTHING_MS)
+        return mst_buf_printf(text, "%s nothing", name);
     r = mst_buf_printf(text, "%s %+.2f ms", name, part->difference.estimate);
     if (r >= 0 && part->difference.has_interval)
         r = mst_buf_printf(text, " (%s%s)", interval,
@@ -145,6 +162,13 @@ static int say_published(const struct outcome *outcome, struct mst_buf *text)
     const struct contrast *c = most_telling(outcome);
     const double said = 1 + PUBLISHED_SAID_PERCENT / 100.0;
 
+    if (outcome->experiment.is_plain)
+        return mst_buf_printf(
+            text,
+            "How much of this would be there again if the runs were repeated, one run of each cannot "
+            "tell; the published testbed's about %d %% came from five runs without intervals, and "
+            "muster compare repeats runs by turns to give one.",
+            PUBLISHED_SAID_PERCENT);
     if (c && outcome_is_same(outcome, c->mode))
         return mst_buf_append_text(
             text, "Both modes are one and the same here, so that a difference, were one shown, "

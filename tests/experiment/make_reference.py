@@ -46,13 +46,29 @@ def main():
         b = numpy.round(a * rng.lognormal(0.05, 0.05, n), 6)
         order = numpy.array([1 if i % 2 == 0 else -1 for i in range(n)], dtype=float)
         used = order if n >= 4 else None
-        lines.append(("paired", n, *a, *b, *order, *interval(b - a, used), *numpy.exp(interval(numpy.log(b / a), used)[:3])))
+        lines.append(
+            ("paired", n, *a, *b, *order, *interval(b - a, used), *numpy.exp(interval(numpy.log(b / a), used)[:3]))
+        )
         if n == 10:  # scipy's own paired t, where all pairs have one order
             d = b - a
             own = scipy.stats.t.interval(LEVEL, n - 1, numpy.mean(d), scipy.stats.sem(d))
-            lines.append(("paired", n, *a, *b, *numpy.ones(n), numpy.mean(d), own[0], own[1], 0.0,
-                          *numpy.exp(interval(numpy.log(b / a), None)[:3])))
-    text = "".join(" ".join(field if isinstance(field, str) else f"{field:.17g}" for field in line) + "\n" for line in lines)
+            lines.append(
+                (
+                    "paired",
+                    n,
+                    *a,
+                    *b,
+                    *numpy.ones(n),
+                    numpy.mean(d),
+                    own[0],
+                    own[1],
+                    0.0,
+                    *numpy.exp(interval(numpy.log(b / a), None)[:3]),
+                )
+            )
+    text = "".join(
+        " ".join(field if isinstance(field, str) else f"{field:.17g}" for field in line) + "\n" for line in lines
+    )
     pathlib.Path(__file__).with_name("data").joinpath("statistics.txt").write_text(text)
 
 

@@ -45,6 +45,11 @@ function names(more) { // an axis of names: the library's own callback would be 
   return made;
 }
 
+const lineLabels = (filter) => ({ color: css("--quiet"), usePointStyle: true, pointStyle: "line", pointStyleWidth: 22, boxHeight: 6, font: { size: 11 }, filter });
+
+// Bytes in steps that read well: a power of two.
+const byteStep = (most) => 2 ** Math.ceil(Math.log2(Math.max(1024, most) / 5));
+
 function make(canvas, config) {
   config.options = {
     animation: false, responsive: true, maintainAspectRatio: false, interaction: { mode: "nearest", intersect: false }, ...config.options,
@@ -106,7 +111,8 @@ function drawOverhead(canvas, experiment) {
     });
   }
   const published = report.published;
-  for (const [label, value] of [["one workload", published.single_percent], ["two at once", published.double_percent], ["as told", published.said_percent]])
+  const isOther = !experiment.side_by_side && experiment.modes.some((mode) => !mode.same_as_baseline);
+  if (isOther) for (const [label, value] of [["one workload", published.single_percent], ["two at once", published.double_percent], ["as told", published.said_percent]])
     rows.push({ label: ["published", label], estimate: value, low: value, high: value, has: false, published: true, color: css("--quiet") });
   canvas.parentNode.style.height = 3.5 + 2.6 * rows.length + "rem";
   const all = rows.flatMap((row) => [row.low, row.high, 0]);
@@ -116,7 +122,7 @@ function drawOverhead(canvas, experiment) {
     data: { labels: rows.map((row) => isNarrow() ? row.label.map((text) => cut(text, 22)) : row.label.join(", ")), datasets: [{ data: rows.map((row) => [row.low, row.high]), backgroundColor: "transparent" }] },
     options: {
       indexAxis: "y", rows, interaction: { mode: "index", axis: "y", intersect: false },
-      scales: { x: axis("overhead, %", (v) => number(v, Math.max(...all) - Math.min(...all) < 5 ? 1 : 0), { min: Math.min(...all) - pad, max: Math.max(...all) + pad }), y: names({ grid: { display: false } }) },
+      scales: { x: axis("overhead, %", (v) => number(v, Math.max(...all) - Math.min(...all) < 5 ? 1 : 0), { suggestedMin: Math.min(...all) - pad, suggestedMax: Math.max(...all) + pad }), y: names({ grid: { display: false } }) },
       plugins: {
         legend: { display: false },
         tooltip: { callbacks: { title: (items) => [rows[items[0].dataIndex].label].flat().join(", "), label: (item) => { const row = rows[item.dataIndex]; return signed(row.estimate) + (row.has ? ` (${signed(row.low)} to ${signed(row.high)})` : ""); } } },
@@ -198,8 +204,8 @@ function drawEpochs(canvas, experiment, series, key, unit) {
     type: "line", data: { datasets: sets },
     options: {
       interaction: { mode: "index", intersect: false },
-      scales: { x: axis("epoch", (v) => Number.isInteger(v) ? v : "", { type: "linear" }), y: axis(unit, (v) => Number(v.toPrecision(4)), { grace: "15%" }) },
-      plugins: { tooltip: { callbacks: { title: (items) => items.length ? "epoch " + items[0].parsed.x : "", label: (item) => " " + item.dataset.label + ": " + number(item.parsed.y, 2) + " " + unit } } },
+      scales: { x: axis("epoch", (v) => Number.isInteger(v) ? v : "", { type: "linear", min: 1 }), y: axis(unit, (v) => Number(v.toPrecision(4)), { grace: "15%" }) },
+      plugins: { legend: { position: "bottom", labels: lineLabels() }, tooltip: { callbacks: { title: (items) => items.length ? "epoch " + items[0].parsed.x : "", label: (item) => " " + item.dataset.label + ": " + number(item.parsed.y, 2) + " " + unit } } },
     },
   });
 }
@@ -210,14 +216,16 @@ function lineSet(label, place, xs, ys, more) {
   return { label: cut(label, 40), data: xs.map((x, i) => ({ x, y: ys[i] })), borderColor: colorOf(place), backgroundColor: colorOf(place), borderWidth: 1.4, pointRadius: 0, ...more };
 }
 
-function lineChart(canvas, sets, unit, format, end, more) {
+function lineChart(canvas, sets, unit, format, end, more, step) {
+  const y = axis(unit, format, { beginAtZero: true, ...more });
+  if (step) y.ticks.stepSize = step;
   return make(canvas, {
     type: "line", data: { datasets: sets },
     options: {
       parsing: false, normalized: true, interaction: { mode: "nearest", axis: "x", intersect: false },
-      scales: { x: axis("s", (v) => v, { type: "linear", min: 0, max: end }), y: axis(unit, format, { beginAtZero: true, ...more }) },
+      scales: { x: axis("s", (v) => v, { type: "linear", min: 0, max: end }), y },
       plugins: {
-        legend: { position: "bottom", labels: { color: css("--quiet"), boxWidth: 10, boxHeight: 10, font: { size: 11 }, filter: (item) => !item.text.endsWith(" sent") } },
+        legend: { position: "bottom", labels: lineLabels((item) => !item.text.endsWith(" sent")) },
         tooltip: { callbacks: { title: (items) => items.length ? number(items[0].parsed.x, 0) + " s" : "", label: (item) => " " + item.dataset.label + ": " + format(item.parsed.y) } },
       },
     },
@@ -226,7 +234,10 @@ function lineChart(canvas, sets, unit, format, end, more) {
 
 // Nodes first and thick; containers busiest first.
 function curves(run) {
-  const all = run.workloads.flatMap((w, k) => w.usage.map((u) => ({ ...u, label: u.name + (u.is_sum ? " (sum)" : "") + (u.is_node && run.workloads.length > 1 && u.is_sum ? " " + (k + 1) : "") })));
+  const hosts = new Set(run.workloads.flatMap((w) => w.workers.map((x) => x.node)));
+  const which = (k) => run.workloads.length > 1 ? " " + (k + 1) : "";
+  const label = (u, k) => u.is_sum ? u.name + " (sum)" + which(k) : !u.is_node && hosts.has(u.name) ? u.name + ": worker" + which(k) : u.name;
+  const all = run.workloads.flatMap((w, k) => w.usage.map((u) => ({ ...u, label: label(u, k) })));
   const busy = (u) => u.cpu.reduce((sum, value) => sum + (value ?? 0), 0);
   const nodes = all.filter((u) => u.is_node), others = all.filter((u) => !u.is_node).sort((a, b) => busy(b) - busy(a));
   const chosen = new Map();
@@ -269,9 +280,9 @@ function drawColumn(canvases, run, end, top) {
   const workers = run.workloads.flatMap((w, k) => w.workers.map((x) => ({ ...x, label: x.node + (run.workloads.length > 1 ? ", workload " + (k + 1) : "") })));
   const list = curves(run);
   const thick = (u) => u.is_node ? { borderWidth: 2.6 } : {};
-  lineChart(canvases[0], workers.slice(0, LINES_MAX).map((x, i) => lineSet(x.label, i, x.t, x.ms, { pointRadius: 2 })), "ms", (v) => number(v, 1), end, { suggestedMax: top.ms });
+  lineChart(canvases[0], workers.slice(0, LINES_MAX).map((x, i) => lineSet(x.label, i, x.t, x.ms, { pointRadius: 2 })), "ms", (v) => Number(v.toPrecision(3)), end, { suggestedMax: top.ms });
   lineChart(canvases[1], list.map((u, i) => lineSet(u.label, i, u.t, u.cpu, thick(u))), "%", (v) => number(v, 0), end, { suggestedMax: top.cpu });
-  lineChart(canvases[2], list.flatMap((u, i) => [lineSet(u.label, i, u.t, u.rx, thick(u)), lineSet(u.label + " sent", i, u.t, u.tx, { ...thick(u), borderDash: [4, 3] })]), "", rate, end, { suggestedMax: top.net });
+  lineChart(canvases[2], list.flatMap((u, i) => [lineSet(u.label, i, u.t, u.rx, thick(u)), lineSet(u.label + " sent", i, u.t, u.tx, { ...thick(u), borderDash: [4, 3] })]), "", rate, end, { suggestedMax: top.net }, byteStep(top.net));
 }
 
 function largest(runs, get) {
@@ -293,7 +304,7 @@ function drawUse(box, experiment, runs) {
     for (const chart of mine) { charts.splice(charts.indexOf(chart), 1); chart.destroy(); }
     box.replaceChildren();
     const shown = states.map((state) => runs.find((run) => run.number === state.chosen));
-    const end = Math.ceil(Math.max(...shown.map(endOf)));
+    const end = 5 * Math.ceil(Math.max(...shown.map(endOf)) / 5);
     const top = { ms: largest(shown, (w) => w.workers.flatMap((x) => x.ms)), cpu: largest(shown, (w) => w.usage.flatMap((u) => u.cpu)), net: largest(shown, (w) => w.usage.flatMap((u) => [...u.rx, ...u.tx])) };
     const before = charts.length;
     states.forEach((state, i) => {
