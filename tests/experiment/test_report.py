@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""muster report on folders that make_experiment.py writes: test_report.py MUSTER numbers|damage|runs|page."""
+"""muster report on folders that make_experiment.py writes.
+
+    test_report.py MUSTER numbers|same|damage|attempts|runs|page
+"""
 import csv
 import json
 import math
@@ -210,6 +213,38 @@ def test_damage(folder):
     report("--out", folder / "in-the-way", good, status=1)
     assert {name: (good / name).read_bytes() for name in FILES} == before
     assert sorted(path.name for path in good.iterdir()) == sorted([*FILES, "experiment.json", "runs"])
+
+
+def test_attempts(folder):
+    """Runs made again, an experiment not at its end, names that are no names, and two experiments on one page."""
+    source = make(folder / "first", "--workloads", "1", "--modes", "bare,container", "--epochs", "1", "--steps", "3")
+    document = json.loads((source / "experiment.json").read_text())
+    runs = document["runs"]
+    again = [dict(run) for run in runs if run["repeat"] == 2]
+    for i, run in enumerate(again):
+        run.update(number=len(runs) + 1 + i, attempt=2)
+    runs += again + [dict(runs[-1], number=len(runs) + 3, repeat=6, state="planned", folders=[])]
+    evil = "</script><script>alert(1)</script>"
+    document["modes"][1]["label"] = evil
+    document["warnings"] = [evil]
+    document.update(state="interrupted", reason="told to stop")
+    (source / "experiment.json").write_text(json.dumps(document))
+    report(source)
+    experiment = load(source)
+    found = contrast(experiment, "step_ms", "container")
+    assert found["pairs"] == 5 and found["without_partner"] == 0, found
+    assert [r["left_out"] for r in experiment["runs"] if r["repeat"] == 2] == ["made again later"] * 2 + [None] * 2
+    assert experiment["runs"][-1]["left_out"].startswith("planned")
+    page = (source / "report.html").read_text()
+    assert "The experiment is interrupted: told to stop" in page
+    assert evil not in page and page.count("alert(1)") == page.count("&#60;script&#62;alert(1)") + page.count(
+        "\\u003cscript>alert(1)"
+    )
+    other = make(folder / "second", "--workloads", "1", "--epochs", "1", "--steps", "3", "--seed", "9")
+    report("--out", folder / "both", source, other)
+    both = json.loads((folder / "both" / "report.json").read_text())["experiments"]
+    assert [e["name"] for e in both] == ["first", "second"]
+    assert (folder / "both" / "report.html").read_text().count('<section class="experiment"') == 2
 
 
 def test_runs(folder):
