@@ -196,6 +196,7 @@ int cli_project_ship(const struct cli_common *common, struct cli_project *work, 
                      struct mst_error *err);
 
 /* The verbs: arguments from the verb on, exit status back. */
+int verb_autoscale(int argc, char **argv);
 int verb_config(int argc, char **argv);
 int verb_deploy(int argc, char **argv);
 int verb_inspect(int argc, char **argv);

@@ -24,6 +24,7 @@ static const struct {
     {"logs", verb_logs, "print or follow a stack's logs"},
     {"inspect", verb_inspect, "show all that a stack consists of"},
     {"scale", verb_scale, "change the replicas of services and wait until it is so"},
+    {"autoscale", verb_autoscale, "scale services by their labels and what the monitors say"},
     {"node", verb_node, "check whether the nodes are fit for a stack"},
     {"rm", verb_rm, "remove stacks"},
     {"report", verb_report, "make a page of experiments, or of run folders side by side"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan.h"
 
+#include "autoscale/keep.h"
 #include "check.h"
 #include "compare.h"
 #include "muster/cleanup.h"
@@ -117,9 +118,16 @@ int plan_service_body(const struct plan *plan, size_t index, const cJSON *live, 
         .force_update = mst_json_u64_or(mst_json_at(live, "Spec", "TaskTemplate", NULL), "ForceUpdate", 0),
         .replicas = autoscaled(&plan->project->services[index], live),
     };
+    mst_cleanup(mst_json_deletep) cJSON *body = NULL;
+    int r = spec_service(plan->project, &plan->project->services[index], &plan->ids, &image, &kept, &body, err);
 
-    return spec_service(plan->project, &plan->project->services[index], &plan->ids, &image, &kept, ret_body,
-                        err);
+    if (r >= 0)
+        r = autoscale_keep(body, live, err);
+    if (r < 0)
+        return r;
+    *ret_body = body;
+    body = NULL;
+    return 0;
 }
 
 /* What it depends on comes first; else the file's order. compose/ has seen to it that there is no circle. */

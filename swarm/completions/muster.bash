@@ -33,7 +33,7 @@ _muster() {
     done
 
     case $before in
-    -c | --compose-file | --env-file | --nodes-file)
+    -c | --compose-file | --env-file | --nodes-file | --monitors-*)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;

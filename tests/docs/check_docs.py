@@ -201,7 +201,8 @@ def source_events():
     """Event -> keys, from the calls that make it: everything between its beginning and its end."""
     events = {}
     pattern = re.compile(r'(?:report_begin|mst_event_new)\([^;]*?"(\w+)"\)(.*?)(?:report_send|mst_event_emit)\(', re.DOTALL)
-    for path in [*ROOT.glob("node-agent/**/*.c"), *ROOT.glob("monitoring/*.c"), *ROOT.glob("trainer/*.c")]:
+    for path in [*ROOT.glob("node-agent/**/*.c"), *ROOT.glob("monitoring/*.c"), *ROOT.glob("trainer/*.c"),
+                 *ROOT.glob("swarm/**/*.c")]:
         for name, body in pattern.findall(path.read_text(encoding="utf-8")):
             events.setdefault(name, set()).update(re.findall(r'(?:report_\w+|cJSON_Add\w+)\([^;"]*"(\w+)"', body))
     ends = re.compile(r'agent_end\([^;"]*"(\w+)"|tell_end\([^;"]*"(\w+)"')
