@@ -105,6 +105,31 @@ static void put_epochs(cJSON *list, const struct outcome *outcome, const char *s
     }
 }
 
+static void put_spread(cJSON *list, const struct outcome *outcome, const char *series, bool *ok)
+{
+    const size_t workloads = outcome_workloads(outcome, series);
+
+    for (size_t i = 0; i < outcome->experiment.mode_count * workloads; i++) {
+        cJSON *json = put_object(list, NULL, ok);
+        struct spread spread;
+        if (spread_make(outcome, series, i / workloads, i % workloads + 1, &spread) < 0) {
+            *ok = false;
+            return;
+        }
+        put_text(json, "mode", outcome->experiment.modes[i / workloads].name, ok);
+        put_number(json, "workload", (double)(i % workloads + 1), ok);
+        put_number(json, "steps", (double)spread.steps.count, ok);
+        put_number(json, "step_mean_ms", spread.steps.mean, ok);
+        put_number(json, "step_median_ms", spread.steps.median, ok);
+        put_number(json, "step_p90_ms", spread.step_p90_ms, ok);
+        put_number(json, "step_p99_ms", spread.step_p99_ms, ok);
+        put_number(json, "step_max_ms", spread.steps.max, ok);
+        put_number(json, "epochs", (double)spread.epochs.count, ok);
+        put_number(json, "epoch_mean_seconds", spread.epochs.mean, ok);
+        put_number(json, "epoch_median_seconds", spread.epochs.median, ok);
+    }
+}
+
 static void put_series(cJSON *list, const struct outcome *outcome, const char *series, bool *ok)
 {
     cJSON *json = put_object(list, NULL, ok), *contrasts;
@@ -120,6 +145,7 @@ static void put_series(cJSON *list, const struct outcome *outcome, const char *s
             put_contrast(contrasts, outcome, &outcome->contrasts[i], ok);
     }
     put_epochs(put_array(json, "epochs", ok), outcome, series, ok);
+    put_spread(put_array(json, "spread", ok), outcome, series, ok);
 }
 
 static void put_reading(cJSON *object, const char *key, const struct noise_reading *reading, bool *ok)

@@ -48,6 +48,15 @@ void epoch_bounds(const struct outcome *outcome, const char *series, size_t *ret
 /* The node of a worker's place; "" when no run has so many. */
 const char *epoch_node(const struct outcome *outcome, const char *series, size_t worker);
 
+/* report_spread.c: steps and epochs of one mode and workload, over workers and runs. -ENOMEM. */
+struct spread {
+    struct statistics_summary steps, epochs; /* ms, seconds; steps.count is 0 without step logs */
+    double step_p90_ms, step_p99_ms;
+};
+int spread_make(const struct outcome *outcome, const char *series, size_t mode, size_t workload,
+                struct spread *ret_spread);
+void section_spread(struct html *html, const struct outcome *outcome);
+
 /* cJSON with errors that stick: what is put where memory lacked is missing, and *ok is false. */
 void put_text(cJSON *object, const char *key, const char *text, bool *ok);
 void put_number(cJSON *object, const char *key, double value, bool *ok); /* null when not finite */

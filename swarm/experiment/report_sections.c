@@ -111,6 +111,7 @@ void section_overhead(struct html *html, const struct outcome *outcome)
         overhead_table(html, outcome, "Other quantities", more, 4, 0, 0);
         if (has_two)
             overhead_table(html, outcome, "Each of two workloads at once", first, 2, 1, TRIAL_WORKLOADS_MAX);
+        section_spread(html, outcome);
         html_raw(html, "</details>\n");
     }
     section_figures(html, outcome);

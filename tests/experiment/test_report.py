@@ -90,6 +90,19 @@ def test_numbers(folder):
     assert [s["workloads"] for s in experiment["series"]] == [1, 2]
     assert contrast(experiment, "step_ms", "container", 1, 2)["pairs"] == 6
     assert len([e for e in experiment["series"][1]["epochs"] if e["mode"] == "bare"]) == 2 * 3 * 3
+    counted = [
+        source / r["folders"][0]["folder"]
+        for r in runs
+        if r["series"] == "w1-ring" and r["mode"] == "bare" and r["repeat"]
+    ]
+    steps = [
+        float(row["ms"]) for run in counted for path in run.glob("steps-*.csv") for row in csv.DictReader(path.open())
+    ]
+    spread = experiment["series"][0]["spread"][0]
+    assert (
+        spread["steps"] == len(steps) == 6 * 3 * 60
+        and abs(spread["step_median_ms"] - statistics.median(steps)) < 1e-6
+    ), spread
     lines = list(csv.DictReader((source / "report.csv").open()))
     line = next(
         r
