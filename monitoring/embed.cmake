@@ -3,7 +3,7 @@
 set(text "/* Generated from monitoring/page. */\n#include \"page_files.h\"\n\n")
 set(table "")
 foreach(entry "index.html|/|text/html" "page.css|/page.css|text/css" "page.js|/page.js|text/javascript"
-    "icon.svg|/icon.svg|image/svg+xml")
+    "nodes.js|/nodes.js|text/javascript" "icon.svg|/icon.svg|image/svg+xml")
   string(REPLACE "|" ";" entry "${entry}")
   list(GET entry 0 name)
   list(GET entry 1 path)

@@ -6,6 +6,7 @@
 #include "muster/opts.h"
 #include "muster/parse.h"
 #include "muster/signals.h"
+#include "nodes.h"
 #include "replay.h"
 #include "settings.h"
 
@@ -70,9 +71,24 @@ static int run_replay(const struct settings *settings, char **operands, struct m
     return replay_run(&options, err);
 }
 
+/* What others send is read without root's rights; whom to ask stands in files that may be root's. */
+static int run_all_nodes(const struct settings *settings, struct mst_error *err)
+{
+    mst_cleanup(peers_freep) struct peers *peers = NULL;
+    int r = peers_new(&settings->peers, &peers, err);
+    if (r < 0)
+        return r == -ENOMEM ? r : -EINVAL; /* an input file that cannot be used, whatever its trouble is */
+    struct monitor_options alone = settings->monitor;
+    alone.source = MONITOR_SOURCE_CGROUPS; /* no engine is asked */
+    r = give_up_root(&alone, err);
+    return r < 0 ? r : nodes_stats_run(&settings->monitor, &settings->stats, peers, err);
+}
+
 static int run_stats(const struct settings *settings, char **operands, struct mst_error *err)
 {
     (void)operands;
+    if (settings->all_nodes)
+        return run_all_nodes(settings, err);
     const int r = give_up_root(&settings->monitor, err);
     return r < 0 ? r : stats_run(&settings->monitor, &settings->stats, err);
 }

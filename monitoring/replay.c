@@ -276,6 +276,9 @@ static void answer(struct projector *projector, struct http_question *question)
     case WEB_HISTORY:
         web_answer_history(projector->web, question, &projector->history);
         break;
+    case WEB_NODES:
+        web_answer_nodes(projector->web, question);
+        break;
     case WEB_UNKNOWN:
         web_answer_error(question, MHD_HTTP_NOT_FOUND, "not found\n");
         break;

@@ -59,6 +59,9 @@ static int answer_all(struct serve *serve, struct mst_error *err)
             serve->looked_at_ns = mst_now_ns();
             web_answer_history(serve->web, question, &serve->history);
             break;
+        case WEB_NODES:
+            web_answer_nodes(serve->web, question);
+            break;
         case WEB_UNKNOWN:
             web_answer_error(question, MHD_HTTP_NOT_FOUND, "not found\n");
             break;

@@ -44,6 +44,11 @@ TEXT(csv, csv_path)
 TEXT(from, from)
 TEXT(to, to)
 TEXT(format, stats.format)
+TEXT(nodes_file, peers.file)
+TEXT(nodes_credentials, peers.credentials)
+TEXT(nodes_ca, peers.ca)
+TEXT(nodes_cert, peers.certificate)
+TEXT(nodes_key, peers.key)
 
 #define FLAG(name, member)                                                                                   \
     SET(name)                                                                                                \
@@ -60,6 +65,7 @@ FLAG(no_stream, stats.is_once)
 FLAG(no_trunc, stats.with_full_ids)
 FLAG(docker_compat, stats.is_docker_cpu)
 FLAG(is_served, is_served)
+FLAG(all_nodes, all_nodes)
 
 SET(stack)
 {
@@ -171,6 +177,22 @@ SET(address)
     SETTINGS;
     const int r = http_check_address(text, err);
     return r < 0 ? r : list_add(&settings->addresses, text, err);
+}
+
+SET(nodes)
+{
+    SETTINGS;
+    const int r = peers_check(text, err);
+    return r < 0 ? r : list_add(&settings->nodes, text, err);
+}
+
+SET(nodes_link)
+{
+    SETTINGS;
+    if ((strncmp(text, "http://", 7) != 0 && strncmp(text, "https://", 8) != 0) || !strstr(text, "{node}"))
+        return mst_error_set(err, -EINVAL, "'%.40s' is no URL as http://{node}:8080/", text);
+    settings->peers.link = text;
+    return 0;
 }
 
 SET(events)
@@ -441,6 +463,19 @@ SET(refused)
     {.name = "disable_root_cgroup_stats", .argument = "BOOL", .set = set_no_machine, \
      .help = "leave id=\"/\" out"}
 
+#define OPTIONS_NODES \
+    {.name = "nodes", .kind = MST_OPT_REPEAT, .argument = "WHERE", .env = "MUSTER_MONITORS", .set = set_nodes, \
+     .help = "a node's monitor: http://HOST:PORT, https://HOST:PORT, or\ntasks.SERVICE:PORT for every task of a service; may be\nrepeated"}, \
+    {.name = "nodes-file", .argument = "FILE", .env = "MUSTER_MONITORS_FILE", .set = set_nodes_file, \
+     .help = "the monitors, in lines 'NODE WHERE [LINK]'"}, \
+    {.name = "nodes-credentials", .argument = "FILE", .env = "MUSTER_MONITORS_CREDENTIALS", .set = set_nodes_credentials, \
+     .help = "for those that want a user: one line USER:PASSWORD"}, \
+    {.name = "nodes-ca", .argument = "FILE", .env = "MUSTER_MONITORS_CA", .set = set_nodes_ca, \
+     .help = "who signs their certificates, PEM (default: the\nmachine's authorities)"}, \
+    {.name = "nodes-cert", .argument = "FILE", .env = "MUSTER_MONITORS_CERT", .set = set_nodes_cert, \
+     .help = "our own certificate, for those that want one"}, \
+    {.name = "nodes-key", .argument = "FILE", .env = "MUSTER_MONITORS_KEY", .set = set_nodes_key, .help = "its key"}
+
 static const struct mst_option basic_table[] = {
     OPTIONS_SOURCE, OPTIONS_NODE,
     {.name = "slot", .argument = "NAME", .env = "MUSTER_SLOT", .set = set_slot,
@@ -454,7 +489,9 @@ static const struct mst_option serve_table[] = {
      .help = "how far the page goes back, 1s to 2h"},
     {.name = "record", .argument = "FILE", .env = "MUSTER_RECORD", .set = set_record,
      .help = "record what is read, for 'replay'"},
-    OPTIONS_ROTATE, OPTIONS_EVENTS,
+    OPTIONS_ROTATE, OPTIONS_EVENTS, OPTIONS_NODES,
+    {.name = "nodes-link", .argument = "URL", .env = "MUSTER_MONITORS_LINK", .set = set_nodes_link,
+     .help = "where a browser finds a node's page:\nhttp://{node}:8080/"},
     {.name = "docker", .argument = "HOST", .set = set_engine,
      .help = "as --host; empty: as --source cgroups"},
     {.name = "port", .argument = "PORT", .set = set_port,
@@ -517,7 +554,9 @@ static const struct mst_option stats_table[] = {
     {.name = "no-trunc", .kind = MST_OPT_FLAG, .set = set_no_trunc, .help = "ids in full"},
     {.name = "docker-compat", .kind = MST_OPT_FLAG, .set = set_docker_compat,
      .help = "CPU % by Docker's own formula, which leaves stolen\ntime out"},
-    OPTIONS_SOURCE, OPTIONS_LOG,
+    {.name = "all-nodes", .kind = MST_OPT_FLAG, .set = set_all_nodes,
+     .help = "what the monitors of all nodes say, with a column NODE"},
+    OPTIONS_NODES, OPTIONS_SOURCE, OPTIONS_LOG,
 };
 /* clang-format on */
 
@@ -611,12 +650,26 @@ static int complete_addresses(struct settings *settings, struct mst_error *err)
     return 0;
 }
 
+static int complete_nodes(struct settings *settings, struct mst_error *err)
+{
+    const bool is_told = settings->nodes.count > 0 || settings->peers.file;
+    settings->peers.where = settings->nodes.items;
+    if (settings->all_nodes && !is_told)
+        return mst_error_set(err, -EINVAL, "option '--all-nodes': where are they? '--nodes' or '--nodes-file' says so");
+    if (settings->all_nodes && settings->stats.is_docker_cpu)
+        return mst_error_set(err, -EINVAL, "options '--all-nodes' and '--docker-compat' exclude each other");
+    settings->serve.web.nodes = is_told ? &settings->peers : NULL;
+    return 0;
+}
+
 int settings_complete(struct settings *settings, const char *version, struct mst_error *err)
 {
     struct monitor_options *monitor = &settings->monitor;
     int r = complete_paths(settings, err);
     if (r == 0)
         r = complete_addresses(settings, err);
+    if (r == 0)
+        r = complete_nodes(settings, err);
     if (r < 0)
         return r;
     if (settings->engine && *settings->engine)

@@ -26,7 +26,9 @@ struct settings {
     const char *rootfs;
     const char *engine;    /* --docker; "" for none */
     const char *port, *ip; /* cAdvisor's way to say where to listen */
-    struct settings_list addresses, labels, envs, events;
+    struct settings_list addresses, labels, envs, events, nodes;
+    struct peers_options peers; /* --nodes and what belongs to it */
+    bool all_nodes;
     unsigned disabled, enabled; /* enum metrics_kind */
     double speed;               /* replay */
     const char *csv_path, *from, *to;

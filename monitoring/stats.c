@@ -25,6 +25,7 @@ static struct stats_row row_of(const struct monitor_pass *pass, const struct sta
     struct stats_row row = {.containers = 1};
     memcpy(row.id, info->id, sizeof row.id);
     memcpy(row.name, info->name, sizeof row.name);
+    memcpy(row.service, info->service, sizeof row.service);
     row.has_cpu = monitor_cpu_percent(before->read_ns ? before : NULL, sample, &row.cpu_percent);
     row.cpu_percent *= options->cpu_scale > 0 ? options->cpu_scale : 1;
     if (options->is_docker_cpu && before->read_ns)
@@ -42,8 +43,18 @@ static struct stats_row row_of(const struct monitor_pass *pass, const struct sta
     return row;
 }
 
+/* Rows of one node come together. */
+static void add_node(struct stats_row *sum, const struct stats_row *row)
+{
+    if (sum->nodes > 0 && strcmp(sum->node, row->node) == 0)
+        return;
+    memcpy(sum->node, row->node, sizeof sum->node);
+    sum->nodes++;
+}
+
 static void add_row(struct stats_row *sum, const struct stats_row *row)
 {
+    add_node(sum, row);
     sum->containers += row->containers;
     sum->cpu_percent += row->has_cpu ? row->cpu_percent : 0;
     sum->has_cpu = sum->has_cpu || row->has_cpu;
@@ -95,17 +106,32 @@ static int compare_rows(const void *left, const void *right, void *context)
 }
 
 /* The row of a service, added if need be. Containers of none keep their own. */
-static struct stats_row *service_row(struct stats_row *rows, size_t *count,
-                                     const struct monitor_container *info)
+static struct stats_row *service_row(struct stats_row *rows, size_t *count, const char *service)
 {
     for (size_t i = 0; i < *count; i++) {
-        if (!*rows[i].id && strcmp(rows[i].name, info->service) == 0)
+        if (!*rows[i].id && !*rows[i].fault && strcmp(rows[i].name, service) == 0)
             return &rows[i];
     }
     struct stats_row *row = &rows[(*count)++];
     *row = (struct stats_row){0};
-    memcpy(row->name, info->service, sizeof row->name);
+    memcpy(row->name, service, sizeof row->name);
     return row;
+}
+
+void stats_arrange(struct stats_row *rows, size_t *count, const struct stats_options *options)
+{
+    size_t kept = 0;
+    for (size_t i = 0; options->by_service && i < *count; i++) {
+        const struct stats_row row = rows[i]; /* its place may be taken: there are never more than before */
+        if (*row.service)
+            add_row(service_row(rows, &kept, row.service), &row);
+        else
+            rows[kept++] = row;
+    }
+    *count = options->by_service ? kept : *count;
+    enum stats_column sort = options->sort;
+    if (options->is_sorted)
+        qsort_r(rows, *count, sizeof *rows, compare_rows, &sort);
 }
 
 int stats_rows(const struct monitor_pass *pass, const struct stats_options *options,
@@ -116,18 +142,10 @@ int stats_rows(const struct monitor_pass *pass, const struct stats_options *opti
     if (!rows)
         return mst_error_set(err, -ENOMEM, "a table of %zu rows: no memory", pass->count);
     for (size_t i = 0; i < pass->count; i++) {
-        const struct monitor_container *info = pass->samples[i].container;
-        if (info->is_machine)
-            continue;
-        const struct stats_row row = row_of(pass, options, i);
-        if (options->by_service && *info->service)
-            add_row(service_row(rows, &count, info), &row);
-        else
-            rows[count++] = row;
+        if (!pass->samples[i].container->is_machine)
+            rows[count++] = row_of(pass, options, i);
     }
-    enum stats_column sort = options->sort;
-    if (options->is_sorted)
-        qsort_r(rows, count, sizeof *rows, compare_rows, &sort);
+    stats_arrange(rows, &count, options);
     *ret_rows = rows;
     *ret_count = count;
     return 0;
@@ -159,7 +177,8 @@ void stats_decimal(double bytes, char text[static 32])
 }
 
 struct cells {
-    char container[MONITOR_NAME_BYTES], name[MONITOR_NAME_BYTES], id[MONITOR_ID_BYTES];
+    char node[MONITOR_NAME_BYTES + 16], error[256];
+    char container[MONITOR_NAME_BYTES], name[MONITOR_NAME_BYTES + 16], id[MONITOR_ID_BYTES];
     char cpu[32], mem_usage[80], mem_percent[32], net[80], block[80], pids[32];
 };
 
@@ -180,8 +199,17 @@ static void fill(const struct stats_row *row, const struct stats_options *option
     (void)snprintf(cells->id, sizeof cells->id, "%.*s", options->with_full_ids ? 64 : SHORT_ID, row->id);
     if (!*row->id)
         (void)snprintf(cells->id, sizeof cells->id, "--");
-    (void)snprintf(cells->name, sizeof cells->name, "%s", *row->name ? row->name : "--");
-    (void)snprintf(cells->container, sizeof cells->container, "%s", *row->id ? cells->id : cells->name);
+    (void)snprintf(cells->name, sizeof cells->name, "%s%s", *row->fault ? "unreachable: " : "",
+                   *row->fault  ? row->fault
+                   : *row->name ? row->name
+                                : "--");
+    (void)snprintf(cells->error, sizeof cells->error, "%s", row->fault);
+    if (row->nodes > 1)
+        (void)snprintf(cells->node, sizeof cells->node, "%u nodes", row->nodes);
+    else
+        (void)snprintf(cells->node, sizeof cells->node, "%s", *row->node ? row->node : "--");
+    (void)snprintf(cells->container, sizeof cells->container, "%.*s", MONITOR_NAME_BYTES - 1,
+                   *row->id ? cells->id : cells->name);
     (void)snprintf(cells->cpu, sizeof cells->cpu, row->has_cpu ? "%.2f%%" : "--", row->cpu_percent);
     stats_binary((double)row->memory_bytes, used);
     stats_binary((double)row->limit_bytes, limit);
@@ -215,7 +243,15 @@ static const struct {
     {"Name", "NAME", offsetof(struct cells, name)},
     {"NetIO", "NET I/O", offsetof(struct cells, net)},
     {"PIDs", "PIDS", offsetof(struct cells, pids)},
+    {"Node", "NODE", offsetof(struct cells, node)}, /* with_nodes, as the next */
+    {"Error", "ERROR", offsetof(struct cells, error)},
 };
+#define PLACEHOLDERS_OF_NODES 2
+
+static size_t count_placeholders(const struct stats_options *options)
+{
+    return MST_ARRAY_COUNT(placeholders) - (options->with_nodes ? 0 : PLACEHOLDERS_OF_NODES);
+}
 
 #define DEFAULT_TEMPLATE                                                                                     \
     "{{.ID}}\t{{.Name}}\t{{.CPUPerc}}\t{{.MemUsage}}\t{{.MemPerc}}\t{{.NetIO}}\t{{.BlockIO}}\t{{.PIDs}}"
@@ -235,10 +271,10 @@ static int json_string(struct mst_buf *text, const char *value)
     return r == 0 ? mst_buf_append(text, "\"", 1) : r;
 }
 
-static int json_row(struct mst_buf *text, const struct cells *cells)
+static int json_row(struct mst_buf *text, const struct cells *cells, size_t known)
 {
     int r = 0;
-    for (size_t i = 0; r == 0 && i < MST_ARRAY_COUNT(placeholders); i++) {
+    for (size_t i = 0; r == 0 && i < known; i++) {
         r = mst_buf_printf(text, "%s\"%s\":", i ? "," : "{", placeholders[i].key);
         if (r == 0)
             r = json_string(text, (const char *)cells + placeholders[i].offset);
@@ -247,7 +283,7 @@ static int json_row(struct mst_buf *text, const struct cells *cells)
 }
 
 /* `cells` NULL: the headings. Escapes are Go's as Docker reads them: \t and \n. */
-static int expand(struct mst_buf *text, const char *template, const struct cells *cells,
+static int expand(struct mst_buf *text, const char *template, const struct cells *cells, size_t known,
                   struct mst_error *err)
 {
     int r = 0;
@@ -265,19 +301,19 @@ static int expand(struct mst_buf *text, const char *template, const struct cells
         const size_t bytes = *key == '.' ? strcspn(key + 1, " }") : 0;
         const bool is_json = end && strncmp(key, "json .", 6) == 0;
         size_t i = 0;
-        while (i < MST_ARRAY_COUNT(placeholders) && !(strlen(placeholders[i].key) == bytes && end &&
-                                                      strncmp(placeholders[i].key, key + 1, bytes) == 0))
+        while (i < known && !(strlen(placeholders[i].key) == bytes && end &&
+                              strncmp(placeholders[i].key, key + 1, bytes) == 0))
             i++;
         if (is_json && cells) {
-            r = json_row(text, cells);
+            r = json_row(text, cells, known);
             if (r == 0)
                 text->count--; /* its line end is the template's matter */
-        } else if (!is_json && (!end || i == MST_ARRAY_COUNT(placeholders))) {
+        } else if (!is_json && (!end || i == known)) {
             return mst_error_set(
                 err, -EINVAL,
                 "template: '%.40s' is none of {{.Container}}, {{.Name}}, {{.ID}}, {{.CPUPerc}}, "
-                "{{.MemUsage}}, {{.MemPerc}}, {{.NetIO}}, {{.BlockIO}}, {{.PIDs}}",
-                template);
+                "{{.MemUsage}}, {{.MemPerc}}, {{.NetIO}}, {{.BlockIO}}, {{.PIDs}}%s",
+                template, known == MST_ARRAY_COUNT(placeholders) ? ", {{.Node}}, {{.Error}}" : "");
         } else if (!is_json) {
             r = mst_buf_append_text(text, cells ? (const char *)cells + placeholders[i].offset
                                                 : placeholders[i].heading);
@@ -325,17 +361,20 @@ int stats_print(const struct stats_row *rows, size_t count, const struct stats_o
     const char *template = options->format ? options->format : "table";
     const bool is_table = strncmp(template, "table", 5) == 0 && (template[5] == '\0' || template[5] == ' ');
     const bool is_json = strcmp(template, "json") == 0;
+    const size_t known = count_placeholders(options);
     int r = 0;
     if (is_table) {
-        template = template[5] ? template + 6 : DEFAULT_TEMPLATE;
-        r = expand(&lines, template, NULL, err);
+        template = template[5]           ? template + 6
+                   : options->with_nodes ? "{{.Node}}\t" DEFAULT_TEMPLATE
+                                         : DEFAULT_TEMPLATE;
+        r = expand(&lines, template, NULL, known, err);
         if (r == 0)
             r = mst_buf_append(&lines, "\n", 1);
     }
     for (size_t i = 0; r == 0 && i < count; i++) {
         struct cells cells;
         fill(&rows[i], options, &cells);
-        r = is_json ? json_row(&lines, &cells) : expand(&lines, template, &cells, err);
+        r = is_json ? json_row(&lines, &cells, known) : expand(&lines, template, &cells, known, err);
         if (r == 0 && !is_json)
             r = mst_buf_append(&lines, "\n", 1);
     }
@@ -343,4 +382,11 @@ int stats_print(const struct stats_row *rows, size_t count, const struct stats_o
         r = is_table ? align(mst_buf_text(&lines), text)
                      : mst_buf_append(text, mst_buf_text(&lines), lines.count);
     return r < 0 && r != -EINVAL ? mst_error_errno(err, r, "a table of %zu rows", count) : r;
+}
+
+int stats_check(const struct stats_options *options, struct mst_error *err)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT((size_t)1 << 20);
+    const struct stats_row row = {.name = "x"};
+    return stats_print(&row, 1, options, &text, err);
 }

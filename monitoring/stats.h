@@ -24,6 +24,7 @@ struct stats_options {
     bool with_full_ids; /* --no-trunc */
     bool is_docker_cpu; /* --docker-compat: over the time that the machine's CPUs counted, as Docker does */
     double cpu_scale;   /* for that: what to multiply with; 0: 1 */
+    bool with_nodes;    /* --all-nodes: rows say of which node they are */
 };
 
 /* One row, of numbers that may be missing. */
@@ -34,11 +35,20 @@ struct stats_row {
     double cpu_percent;
     uint64_t memory_bytes, limit_bytes, rx_bytes, tx_bytes, read_bytes, write_bytes, pids;
     unsigned containers; /* of a service */
+    char service[MONITOR_NAME_BYTES]; /* "" when it belongs to none */
+    char node[MONITOR_NAME_BYTES];    /* with_nodes */
+    char fault[256];                  /* a node that could not be asked, and why; "" */
+    unsigned nodes;                   /* of a service with tasks on several; 0 and 1: on `node` */
 };
 
 /* The rows of a pass, sorted; the caller's to free. */
 int stats_rows(const struct monitor_pass *pass, const struct stats_options *options,
                struct stats_row **ret_rows, size_t *ret_count, struct mst_error *err);
+
+/* Sums up by service where that is asked for, and sorts: stats_rows() does so by itself. */
+void stats_arrange(struct stats_row *rows, size_t *count, const struct stats_options *options);
+/* -EINVAL for a template that makes no sense, before anything is read. */
+int stats_check(const struct stats_options *options, struct mst_error *err);
 
 /* The whole output for some rows. -EINVAL for a template that cannot be read. */
 int stats_print(const struct stats_row *rows, size_t count, const struct stats_options *options,

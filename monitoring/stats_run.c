@@ -111,12 +111,7 @@ int stats_run(const struct monitor_options *monitor, const struct stats_options 
     struct stats_state state = {.options = *options,
                                 .scratch = MST_BUF_INIT(SOURCE_MAX_BYTES),
                                 .text = MST_BUF_INIT(STATS_MAX_BYTES)};
-    /* A template that makes no sense is said before anything is read. */
-    int r = stats_print(NULL, 0, options, &state.text, err);
-    if (r == 0 && options->format) {
-        const struct stats_row row = {.name = "x"};
-        r = stats_print(&row, 1, options, &state.text, err);
-    }
+    int r = stats_check(options, err); /* before anything is read */
     if (r == 0)
         r = run(&state, monitor, err);
     sampler_release(&state.sampler);

@@ -5,8 +5,10 @@
 #include "muster/cleanup.h"
 #include "muster/file.h"
 #include "muster/log.h"
+#include "nodes.h"
 #include "page_files.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <microhttpd.h>
 #include <poll.h>
@@ -24,7 +26,9 @@ struct web {
     struct http *http;
     struct mst_buf charts, text;
     struct http_page pages[PAGES_MAX];
-    const char *questions[3];
+    const char *questions[4];
+    char *about;               /* who this is, as JSON; owned */
+    struct nodes_watch *nodes; /* NULL: none */
 };
 
 /* Without charts the page still shows its tables, so a missing file is no failure. */
@@ -48,7 +52,21 @@ static size_t list_pages(struct web *web)
     web->pages[count++] = (struct http_page){"/healthz", "text/plain; charset=utf-8", ok, 2, false};
     web->pages[count++] =
         (struct http_page){"/-/healthy", "text/plain; charset=utf-8", healthy, sizeof healthy - 1, false};
+    web->pages[count++] =
+        (struct http_page){NODES_NAME_PATH, "application/json", web->about, strlen(web->about), false};
     return count;
+}
+
+/* Another node's monitor asks for it, where it knows this one by an address alone. */
+static char *make_about(const struct web_options *options)
+{
+    cJSON *json = cJSON_CreateObject();
+    char *text = NULL;
+    if (cJSON_AddStringToObject(json, "node", options->node ? options->node : "") &&
+        cJSON_AddStringToObject(json, "version", options->version ? options->version : ""))
+        text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return text;
 }
 
 int web_new(const struct web_options *options, struct web **ret_web, struct mst_error *err)
@@ -59,9 +77,15 @@ int web_new(const struct web_options *options, struct web **ret_web, struct mst_
     web->options = *options;
     web->charts = (struct mst_buf)MST_BUF_INIT(CHARTS_MAX_BYTES);
     web->text = (struct mst_buf)MST_BUF_INIT(EXPOSITION_MAX_BYTES);
+    web->about = make_about(options);
+    if (!web->about) {
+        web_free(web);
+        return mst_error_set(err, -ENOMEM, "serve: no memory");
+    }
     load_charts(web);
     web->questions[0] = options->metrics_path;
     web->questions[1] = WEB_HISTORY_PATH;
+    web->questions[2] = WEB_NODES_PATH;
     const struct http_options http = {.addresses = options->addresses,
                                       .from_systemd = options->from_systemd,
                                       .config_file = options->config_file,
@@ -70,7 +94,9 @@ int web_new(const struct web_options *options, struct web **ret_web, struct mst_
                                       .page_count = list_pages(web),
                                       .questions = web->questions,
                                       .max_requests = options->max_requests};
-    const int r = http_new(&http, &web->http, err);
+    int r = options->nodes ? nodes_watch_new(options->nodes, &web->nodes, err) : 0;
+    if (r == 0)
+        r = http_new(&http, &web->http, err);
     if (r < 0) {
         web_free(web);
         return r;
@@ -86,6 +112,8 @@ void web_free(struct web *web)
     if (!web)
         return;
     http_free(web->http);
+    nodes_watch_free(web->nodes);
+    free(web->about);
     mst_buf_release(&web->charts);
     mst_buf_release(&web->text);
     free(web);
@@ -101,6 +129,8 @@ enum web_question web_kind(const struct web *web, const struct http_question *qu
     const char *path = http_question_path(question);
     if (strcmp(path, web->options.metrics_path) == 0)
         return WEB_METRICS;
+    if (strcmp(path, WEB_NODES_PATH) == 0)
+        return WEB_NODES;
     return strcmp(path, WEB_HISTORY_PATH) == 0 ? WEB_HISTORY : WEB_UNKNOWN;
 }
 
@@ -137,6 +167,15 @@ void web_answer_history(struct web *web, struct http_question *question, const s
     mst_buf_clear(&web->text);
     if (history_json(history, since_s, &web->text) < 0)
         web_answer_error(question, MHD_HTTP_INTERNAL_SERVER_ERROR, "the history is too large\n");
+    else
+        http_answer(question, MHD_HTTP_OK, "application/json", mst_buf_text(&web->text), web->text.count);
+}
+
+void web_answer_nodes(struct web *web, struct http_question *question)
+{
+    mst_buf_clear(&web->text);
+    if (nodes_watch_json(web->nodes, &web->text) < 0)
+        web_answer_error(question, MHD_HTTP_INTERNAL_SERVER_ERROR, "no memory\n");
     else
         http_answer(question, MHD_HTTP_OK, "application/json", mst_buf_text(&web->text), web->text.count);
 }

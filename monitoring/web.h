@@ -7,6 +7,7 @@
 #include "http.h"
 #include "metrics.h"
 #include "muster/monitor.h"
+#include "muster/peers.h"
 
 struct web_options {
     const char *const *addresses; /* as http_options */
@@ -17,9 +18,11 @@ struct web_options {
     uint32_t max_requests;
     struct metrics_options metrics;
     const char *node, *version;
+    const struct peers_options *nodes; /* the other nodes' monitors, for the page; NULL: none */
 };
 
 #define WEB_HISTORY_PATH "/api/v1/history"
+#define WEB_NODES_PATH   "/api/v1/nodes"
 
 struct web;
 
@@ -28,12 +31,13 @@ int web_new(const struct web_options *options, struct web **ret_web, struct mst_
 void web_free(struct web *web); /* NULL is fine */
 struct http *web_http(const struct web *web);
 
-enum web_question { WEB_METRICS, WEB_HISTORY, WEB_UNKNOWN };
+enum web_question { WEB_METRICS, WEB_HISTORY, WEB_NODES, WEB_UNKNOWN };
 enum web_question web_kind(const struct web *web, const struct http_question *question);
 
 /* Answer, and free the question. */
 void web_answer_metrics(struct web *web, struct http_question *question, const struct monitor_pass *pass);
 void web_answer_history(struct web *web, struct http_question *question, const struct history *history);
+void web_answer_nodes(struct web *web, struct http_question *question);
 void web_answer_error(struct http_question *question, int status, const char *text);
 
 /* Becomes readable with either; owned by the caller. */
