@@ -82,6 +82,11 @@ static bool is_agent(const cJSON *inspect)
            (strcmp(verb, "train") == 0 || strcmp(verb, "exec") == 0);
 }
 
+static bool has_events(const cJSON *labels)
+{
+    return strcmp(mst_json_string_or(labels, "muster.events", ""), "true") == 0;
+}
+
 int container_from_inspect(const cJSON *inspect, const struct monitor_labels *rules,
                            struct monitor_container *ret_container, struct mst_error *err)
 {
@@ -116,6 +121,7 @@ int container_from_inspect(const cJSON *inspect, const struct monitor_labels *ru
     container.created_s = container_time_s(mst_json_string_or(inspect, "Created", ""));
     container.health = health_of(state);
     container.is_agent = is_agent(inspect);
+    container.has_events = has_events(labels);
     labels_of_container(config, rules, container.labels);
     container.pid = mst_json_bool_or(state, "Running", false) ? (pid_t)pid : 0;
     *ret_container = container;

@@ -317,7 +317,7 @@ int history_add(struct history *history, const struct monitor_pass *pass, struct
     for (size_t i = 0; r == 0 && i < pass->count; i++)
         r = add_container(history, pass, i);
     for (size_t i = 0; r == 0 && i < pass->training_count; i++)
-        r = add_training(history, &pass->trainings[i]);
+        r = pass->trainings[i].is_no_training ? 0 : add_training(history, &pass->trainings[i]);
     history->ticks++;
     return r < 0 ? mst_error_set(err, r, "one more tick of the page: no memory") : 0;
 }

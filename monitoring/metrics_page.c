@@ -79,11 +79,49 @@ static int training_labels(const struct monitor_training *training, struct mst_b
         mst_cleanup(mst_buf_release) struct mst_buf labels = MST_BUF_INIT(8192);                             \
         for (size_t i = 0; i < page->pass->training_count; i++) {                                            \
             const struct monitor_training *training = &page->pass->trainings[i];                             \
-            if ((training->groups & (wanted)) == (wanted) && training_labels(training, &labels) == 0)        \
+            if (!training->is_no_training && (training->groups & (wanted)) == (wanted) &&                    \
+                training_labels(training, &labels) == 0)                                                     \
                 exposition_line_double(&page->out, &(struct exposition_labels){{mst_buf_text(&labels)}},     \
                                        (double)(value));                                                     \
         }                                                                                                    \
     }
+
+static int gauge_labels(const struct monitor_training *training, const char *name, struct mst_buf *labels)
+{
+    mst_buf_clear(labels);
+    int r = labels_append(labels, "container", training->container);
+    if (r == 0)
+        r = labels_append(labels, "name", name);
+    if (r == 0)
+        r = labels_append(labels, "service", training->service);
+    if (r == 0)
+        r = labels_append(labels, "slot", training->slot);
+    return r == 0 ? labels_append(labels, "stack", training->stack) : r;
+}
+
+static void each_gauge(struct metrics_page *page, bool is_reports)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf labels = MST_BUF_INIT(8192);
+    for (size_t i = 0; i < page->pass->training_count; i++) {
+        const struct monitor_training *training = &page->pass->trainings[i];
+        for (size_t g = 0; g < training->gauge_count; g++) {
+            const struct monitor_gauge *gauge = &training->gauges[g];
+            if (gauge_labels(training, gauge->name, &labels) == 0)
+                exposition_line_double(&page->out, &(struct exposition_labels){{mst_buf_text(&labels)}},
+                                       is_reports ? (double)gauge->reports : gauge->value);
+        }
+    }
+}
+
+static void gauges(struct metrics_page *page)
+{
+    each_gauge(page, false);
+}
+
+static void gauge_reports(struct metrics_page *page)
+{
+    each_gauge(page, true);
+}
 
 TRAINING(training_accuracy, MONITOR_TRAINING_PROGRESS, training->accuracy)
 TRAINING(training_checkpoints, 0U, training->checkpoints)
@@ -118,6 +156,8 @@ const struct metrics_family metrics_of_page[] = {
     {"muster_containers", "Containers that were read", GAUGE, METRICS_OWN, .whole = own_containers},
     {"muster_epoch", "Epoch of the training", GAUGE, METRICS_TRAINING, .whole = training_epoch},
     {"muster_epochs", "Epochs that the training is to have", GAUGE, METRICS_TRAINING, .whole = training_epochs},
+    {"muster_gauge", "What a program reports by the event gauge", GAUGE, METRICS_TRAINING, .whole = gauges},
+    {"muster_gauge_reports_total", "How often a program has reported a gauge", COUNTER, METRICS_TRAINING, .whole = gauge_reports},
     {"muster_loss", "Training loss of the newest steps", GAUGE, METRICS_TRAINING, .whole = training_loss},
     {"muster_lost_workers_total", "Workers that this one has seen going away", COUNTER, METRICS_TRAINING, .whole = training_lost},
     {"muster_members", "Workers in the view", GAUGE, METRICS_TRAINING, .whole = training_members},

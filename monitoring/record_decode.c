@@ -348,6 +348,25 @@ static int take_sample(struct record_decoder *decoder)
     return r;
 }
 
+static int take_gauges(struct record_decoder *decoder, struct monitor_training *training)
+{
+    uint64_t count;
+    int r = take_varint(decoder, MONITOR_GAUGES_MAX, &count);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        struct monitor_gauge *gauge = &training->gauges[i];
+        uint64_t bits;
+        r = take_text(decoder, gauge->name, sizeof gauge->name);
+        if (r == 0)
+            r = take_varint(decoder, UINT64_MAX, &bits);
+        if (r == 0)
+            r = take_varint(decoder, UINT64_MAX, &gauge->reports);
+        if (r == 0)
+            gauge->value = record_double(bits);
+    }
+    training->gauge_count = r == 0 ? (size_t)count : 0;
+    return r;
+}
+
 static int take_training(struct record_decoder *decoder, struct monitor_training *training)
 {
     const struct {
@@ -364,13 +383,15 @@ static int take_training(struct record_decoder *decoder, struct monitor_training
     if (r == 0)
         r = take_varint(decoder, 7, &groups);
     if (r == 0)
-        r = take_varint(decoder, 3, &flags);
+        r = take_varint(decoder, 15, &flags);
     if (r < 0)
         return r;
     training->groups = (unsigned)groups;
     training->is_done = flags & 1;
     training->has_failed = flags & 2;
-    return take_fields(decoder, &record_training_fields, training);
+    training->is_no_training = flags & 4;
+    r = take_fields(decoder, &record_training_fields, training);
+    return r == 0 && (flags & 8) ? take_gauges(decoder, training) : r;
 }
 
 static int take_trainings(struct record_decoder *decoder)

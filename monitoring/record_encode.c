@@ -253,6 +253,19 @@ static int put_sample(struct record_encoder *encoder, const struct monitor_sampl
     return r;
 }
 
+static int put_gauges(struct mst_buf *text, const struct monitor_training *training)
+{
+    int r = put_varint(text, training->gauge_count);
+    for (size_t i = 0; r == 0 && i < training->gauge_count; i++) {
+        r = record_put_text(text, training->gauges[i].name);
+        if (r == 0)
+            r = put_varint(text, record_bits(training->gauges[i].value));
+        if (r == 0)
+            r = put_varint(text, training->gauges[i].reports);
+    }
+    return r;
+}
+
 static int put_training(struct mst_buf *text, const struct monitor_training *training)
 {
     static const struct monitor_training none = {0};
@@ -263,8 +276,12 @@ static int put_training(struct mst_buf *text, const struct monitor_training *tra
     if (r == 0)
         r = put_varint(text, training->groups);
     if (r == 0)
-        r = put_varint(text, (uint64_t)training->is_done | ((uint64_t)training->has_failed << 1));
-    return r == 0 ? put_fields(text, &record_training_fields, training, &none) : r;
+        r = put_varint(text, (uint64_t)training->is_done | ((uint64_t)training->has_failed << 1) |
+                                 ((uint64_t)training->is_no_training << 2) |
+                                 ((uint64_t)(training->gauge_count > 0) << 3));
+    if (r == 0)
+        r = put_fields(text, &record_training_fields, training, &none);
+    return r == 0 && training->gauge_count > 0 ? put_gauges(text, training) : r;
 }
 
 int record_encode(struct record_encoder *encoder, const struct monitor_pass *pass)

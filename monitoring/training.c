@@ -6,6 +6,7 @@
 #include "muster/json.h"
 #include "muster/log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -68,6 +69,36 @@ static void take_epoch(struct monitor_training *training, const cJSON *event)
     training->groups |= MONITOR_TRAINING_PROGRESS;
 }
 
+static bool is_gauge_name(const char *name)
+{
+    size_t count = 0;
+    for (; name[count] && count < MONITOR_GAUGE_BYTES; count++) {
+        if (!isalnum((unsigned char)name[count]) && !strchr("_.-", name[count]))
+            return false;
+    }
+    return count > 0 && count < MONITOR_GAUGE_BYTES;
+}
+
+static void take_gauge(struct monitor_training *training, const cJSON *event)
+{
+    const char *name = mst_json_string_or(event, "name", "");
+    const double value = mst_json_double_or(event, "value", NAN);
+    size_t i = 0;
+    if (!is_gauge_name(name) || !isfinite(value))
+        return;
+    while (i < training->gauge_count && strcmp(training->gauges[i].name, name) != 0)
+        i++;
+    if (i == MONITOR_GAUGES_MAX)
+        return;
+    if (i == training->gauge_count) {
+        training->gauges[i] = (struct monitor_gauge){.reports = 0};
+        (void)snprintf(training->gauges[i].name, sizeof training->gauges[i].name, "%s", name);
+        training->gauge_count++;
+    }
+    training->gauges[i].value = value;
+    training->gauges[i].reports++;
+}
+
 void training_line(struct monitor_training *training, const char *line, size_t bytes)
 {
     mst_cleanup(mst_json_deletep) cJSON *event = NULL;
@@ -76,6 +107,12 @@ void training_line(struct monitor_training *training, const char *line, size_t b
     const char *name = mst_json_string_or(event, "event", ""), *slot = mst_json_string_or(event, "slot", "");
     if (*slot && strlen(slot) < sizeof training->slot)
         (void)snprintf(training->slot, sizeof training->slot, "%s", slot);
+    if (strcmp(name, "gauge") == 0) {
+        take_gauge(training, event);
+        return;
+    }
+    if (strcmp(name, "start") == 0 || strcmp(name, "progress") == 0)
+        training->is_no_training = false;
     if (strcmp(name, "start") == 0) { /* a restart: the counters are the monitor's own, and stay */
         training->is_done = training->has_failed = false;
         training->groups = 0;
@@ -242,11 +279,16 @@ int trainings_follow(struct trainings *trainings, const struct roster *roster, s
     forget_gone(trainings, roster);
     for (size_t i = 0; i < roster->count; i++) {
         const struct monitor_container *info = &roster->targets[i]->info;
-        if (!info->is_agent)
+        if (!info->is_agent && !info->has_events)
             continue;
         struct training *training = of_container(trainings, info->id);
         if (!training && !(training = training_add(trainings)))
             return mst_error_set(err, -ENOMEM, "follow '%s': no memory", info->name);
+        if (!*training->id && !info->is_agent) { /* gauges have no slot of their own */
+            training->info.is_no_training = true;
+            (void)snprintf(training->info.slot, sizeof training->info.slot, "%s",
+                           *info->slot ? info->slot : info->name);
+        }
         memcpy(training->id, info->id, sizeof training->id);
         memcpy(training->info.container, info->name, sizeof training->info.container);
         memcpy(training->info.stack, info->stack, sizeof training->info.stack);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers of a training say: events (docs/events.md) from containers' logs, which the Engine serves, and
+/* What workers of a training say, and whoever reports gauges: events (docs/events.md) from containers' logs, which the Engine serves, and
  * from files of workers without a container. */
 #ifndef MONITORING_TRAINING_H
 #define MONITORING_TRAINING_H

@@ -69,6 +69,12 @@ static inline void make_pass(struct made_pass *made, size_t count, uint64_t tick
     made->training.ms_per_step = 21.7;
     made->training.members = 3;
     made->training.step = tick;
+    made->training.gauge_count = 2;
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(made->training.gauges[i].name, MONITOR_GAUGE_BYTES, "gauge%zu", i);
+        made->training.gauges[i].value = 0.5 - (double)(tick + i);
+        made->training.gauges[i].reports = tick + 1;
+    }
     struct monitor_machine machine = {.cpus = 2, .cores = 2, .sockets = 1, .memory_bytes = 4ULL << 30};
     (void)snprintf(machine.kernel, sizeof machine.kernel, "6.1.0");
     (void)snprintf(machine.os, sizeof machine.os, "Debian \"12\"");

@@ -126,6 +126,43 @@ static void events_tell_how_a_training_gets_on(void **state)
     assert_true(!training.has_failed && training.groups == 0 && training.lost == 1);
 }
 
+static void anybody_may_report_a_gauge(void **state)
+{
+    static const char *const refused[] = {
+        "{\"event\":\"gauge\",\"value\":1}",
+        "{\"event\":\"gauge\",\"name\":\"\",\"value\":1}",
+        "{\"event\":\"gauge\",\"name\":\"a b\",\"value\":1}",
+        "{\"event\":\"gauge\",\"name\":\"a\\\"b\",\"value\":1}",
+        "{\"event\":\"gauge\",\"name\":\"a\",\"value\":\"1\"}",
+        "{\"event\":\"gauge\",\"name\":\"a\",\"value\":1e999}",
+        "{\"event\":\"gauge\",\"name\":\"a\"}",
+        "{\"event\":\"gauge\",\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\","
+        "\"value\":1}",
+    };
+    struct monitor_training training = {.is_no_training = true};
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(refused); i++) {
+        tell(&training, refused[i]);
+        if (training.gauge_count != 0)
+            fail_msg("taken: %s", refused[i]);
+    }
+    tell(&training, "{\"event\":\"gauge\",\"name\":\"queue.open-1\",\"value\":17}");
+    tell(&training, "{\"event\":\"gauge\",\"name\":\"queue.open-1\",\"value\":-2.5}");
+    tell(&training, "{\"event\":\"gauge\",\"name\":\"other\",\"value\":0}");
+    assert_int_equal(training.gauge_count, 2);
+    assert_string_equal(training.gauges[0].name, "queue.open-1");
+    assert_true(training.gauges[0].value < -2.4 && training.gauges[0].reports == 2);
+    assert_true(training.is_no_training);
+    for (int i = 0; i < 9; i++) { /* more names than are kept */
+        char line[80];
+        (void)snprintf(line, sizeof line, "{\"event\":\"gauge\",\"name\":\"n%d\",\"value\":1}", i);
+        tell(&training, line);
+    }
+    assert_int_equal(training.gauge_count, MONITOR_GAUGES_MAX);
+    tell(&training, "{\"event\":\"start\",\"slot\":\"w1.1\"}");
+    assert_false(training.is_no_training);
+}
+
 static void labels_are_sanitised_and_never_blank_each_other(void **state)
 {
     static const char json[] = "{\"Labels\":{\"b.c\":\"second\",\"b+c\":\"\",\"b-c\":\"first\","
@@ -169,6 +206,7 @@ int main(void)
         cmocka_unit_test(no_tree_is_an_error),
         cmocka_unit_test(the_engines_stats_become_a_sample),
         cmocka_unit_test(events_tell_how_a_training_gets_on),
+        cmocka_unit_test(anybody_may_report_a_gauge),
         cmocka_unit_test(labels_are_sanitised_and_never_blank_each_other),
         cmocka_unit_test(a_machine_is_known_by_its_files),
     };

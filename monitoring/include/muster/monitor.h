@@ -52,6 +52,7 @@ struct monitor_container {
     pid_t pid;                     /* in the pid namespace of the engine; 0: does not run */
     enum monitor_network network;
     bool is_agent;                     /* a worker of a training, whose events can be followed */
+    bool has_events;                   /* its label muster.events says that it reports gauges */
     bool is_machine;                   /* not a container: all of the machine, "/" */
     char cgroup[MONITOR_CGROUP_BYTES]; /* "/docker/ID", as seen under the hierarchy's mount point */
     char labels[MONITOR_LABELS_BYTES]; /* container_label_... and container_env_..., as they are exported */
@@ -207,6 +208,16 @@ enum monitor_training_group {
     MONITOR_TRAINING_TEST = 1 << 2,
 };
 
+/* What any program reports by the event `gauge`, as a queue's length: docs/autoscale.md. */
+#define MONITOR_GAUGES_MAX  4 /* of one container; more are passed over */
+#define MONITOR_GAUGE_BYTES 64
+
+struct monitor_gauge {
+    char name[MONITOR_GAUGE_BYTES];
+    double value;
+    uint64_t reports; /* how often it was reported since the monitor follows this container */
+};
+
 struct monitor_training {
     char slot[128];
     char stack[MONITOR_NAME_BYTES], service[MONITOR_NAME_BYTES]; /* "" outside of a stack */
@@ -219,6 +230,9 @@ struct monitor_training {
     /* Always; since the monitor follows this worker. */
     uint64_t recoveries, lost, checkpoints, bytes_sent, epochs_done;
     bool is_done, has_failed;
+    bool is_no_training; /* it has reported gauges only */
+    struct monitor_gauge gauges[MONITOR_GAUGES_MAX];
+    size_t gauge_count;
 };
 
 /* Everything that was read in one go: what is exported, recorded and shown. */
