@@ -4,6 +4,7 @@
 #define EXPERIMENT_OUTCOME_H
 
 #include "contrast.h"
+#include "muster/buf.h"
 
 #define OUTCOME_SENTENCES 3
 
@@ -31,6 +32,10 @@ bool outcome_is_same(const struct outcome *outcome, size_t mode);
 
 /* words.c: the three sentences, from the numbers. */
 int outcome_write_sentences(struct outcome *outcome, struct mst_error *err);
+
+/* doubts.c: a line for each thing in the runs themselves that speaks against comparing them. -EFBIG or
+ * -ENOMEM. */
+int outcome_doubts(const struct outcome *outcome, struct mst_buf *lines);
 
 /* What was published for the testbed, and where it stands in relation to ours. */
 #define PUBLISHED_SAID_PERCENT  20

@@ -84,6 +84,16 @@ static int read_charts(const char *path, struct mst_buf *text, struct mst_error 
 
 /* ---- telling ---- */
 
+static int tell_doubts(const struct outcome *outcome, struct mst_buf *text)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf doubts = MST_BUF_INIT(NOTES_MAX_BYTES);
+    int r = outcome_doubts(outcome, &doubts);
+
+    for (const char *line = mst_buf_text(&doubts); r >= 0 && *line != '\0'; line += strcspn(line, "\n") + 1)
+        r = mst_buf_printf(text, "%s: %.*s\n", outcome->experiment.name, (int)strcspn(line, "\n"), line);
+    return r;
+}
+
 static int tell(const struct report_content *content, struct report_result *result, struct mst_error *err)
 {
     mst_cleanup(mst_buf_release) struct mst_buf summary = MST_BUF_INIT(NOTES_MAX_BYTES),
@@ -101,6 +111,8 @@ static int tell(const struct report_content *content, struct report_result *resu
                 r = mst_buf_printf(&left_out, "%s: run %zu is not counted: %s\n", experiment->name,
                                    trial->number, trial->left_out);
         }
+        if (r >= 0)
+            r = tell_doubts(&content->outcomes[i], &left_out);
         cJSON_ArrayForEach(warning, mst_json_at(experiment->json, "warnings", NULL))
         {
             if (cJSON_IsString(warning) && r >= 0)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#define DOUBTS_MAX_BYTES ((size_t)64 << 10)
+
 /* Nothing in data may end a script element. */
 static int put_json(struct html *html, const char *id, const cJSON *json, struct mst_error *err)
 {
@@ -39,8 +41,12 @@ static void put_warnings(struct html *html, const struct outcome *outcome)
 {
     const cJSON *warnings = mst_json_at(outcome->experiment.json, "warnings", NULL), *warning;
     const char *state = mst_json_string_or(outcome->experiment.json, "state", "complete");
-    bool is_open = false;
+    mst_cleanup(mst_buf_release) struct mst_buf doubts = MST_BUF_INIT(DOUBTS_MAX_BYTES);
+    bool is_open;
 
+    if (outcome_doubts(outcome, &doubts) < 0)
+        html->error = -ENOMEM;
+    is_open = doubts.count > 0;
     for (size_t i = 0; i < outcome->experiment.trial_count; i++)
         is_open =
             is_open || (outcome->experiment.trials[i].left_out && !outcome->experiment.trials[i].is_warmup);
@@ -63,6 +69,8 @@ static void put_warnings(struct html *html, const struct outcome *outcome)
                          trial->number, outcome->experiment.modes[trial->mode].label, trial->series,
                          trial->repeat);
     }
+    for (const char *line = mst_buf_text(&doubts); *line != '\0'; line += strcspn(line, "\n") + 1)
+        html_element(html, "li", "%.*s", (int)strcspn(line, "\n"), line);
     cJSON_ArrayForEach(warning, warnings)
     {
         if (cJSON_IsString(warning))

@@ -138,10 +138,12 @@ static int take_run_json(const cJSON *json, const char *what, struct run *run, s
     run->stack = strdup(mst_json_string_or(json, "stack", ""));
     run->version = strdup(mst_json_string_or(json, "muster", ""));
     run->engine = strdup(mst_json_string_or(mst_json_at(json, "engine", NULL), "version", ""));
+    run->digest =
+        strdup(mst_json_string_or(cJSON_GetArrayItem(mst_json_at(json, "workers", NULL), 0), "digest", ""));
     run->until_trained_s = mst_json_double_or(timings, "until_trained_seconds", NAN);
     run->total_s = mst_json_double_or(timings, "total_seconds", NAN);
     run->test_accuracy = mst_json_double_or(json, "test_accuracy", NAN);
-    return run->result && run->stack && run->version && run->engine
+    return run->result && run->stack && run->version && run->engine && run->digest
                ? 0
                : mst_error_set(err, -ENOMEM, "%s: no memory", what);
 }
@@ -209,6 +211,7 @@ void run_release(struct run *run)
     free(run->result);
     free(run->version);
     free(run->engine);
+    free(run->digest);
     *run = (struct run){0};
 }
 

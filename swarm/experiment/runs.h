@@ -47,7 +47,8 @@ struct run_usage {
 };
 
 struct run {
-    char *path, *stack, *result, *version, *engine;            /* owned */
+    char *path, *stack, *result, *version, *engine; /* owned */
+    char *digest;                                   /* of the first worker's parameters; owned, may be "" */
     double started_s, until_trained_s, total_s, test_accuracy; /* NAN: not known */
     struct run_worker *workers;                                /* owned, by node, then slot */
     size_t worker_count;

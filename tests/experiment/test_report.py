@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster report on folders that make_experiment.py writes.
 
-    test_report.py MUSTER numbers|same|damage|attempts|runs|page
+    test_report.py MUSTER numbers|same|damage|attempts|doubts|runs|page
 """
 import csv
 import json
@@ -258,6 +258,27 @@ def test_attempts(folder):
     both = json.loads((folder / "both" / "report.json").read_text())["experiments"]
     assert [e["name"] for e in both] == ["first", "second"]
     assert (folder / "both" / "report.html").read_text().count('<section class="experiment"') == 2
+
+
+def test_doubts(folder):
+    """Runs that did not train the same are told of."""
+    source = make(folder / "first", "--workloads", "1", "--modes", "bare,container", "--epochs", "2", "--steps", "3")
+    assert report(source).stderr.count("\n") == 1  # of the clock
+    run = next((source / "runs").glob("006-*"))
+    text = (run / "run.json").read_text()
+    for old, new, words in (
+        ("5a5a", "6b5a", "ended with different parameters"),
+        ('"muster": "0.1.0"', '"muster": "0.0.9"', "different versions of muster"),
+    ):
+        assert old in text
+        (run / "run.json").write_text(text.replace(old, new, 1))
+        done = report(source)
+        assert words in done.stderr and words in (source / "report.html").read_text(), done.stderr
+    (run / "run.json").write_text(text)
+    for path in run.glob("history-*.csv"):
+        path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    done = report(source)
+    assert "did not make as many steps" in done.stderr and "parameters" not in done.stderr, done.stderr
 
 
 def test_runs(folder):
