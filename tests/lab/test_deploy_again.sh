@@ -4,41 +4,12 @@
 # Removals and deployments back to back: whatever the removal left, the next deployment comes up.
 set -euo pipefail
 if [[ -z ${MUSTER_TEST_LONG:-} ]]; then echo "skipped: scripts/test.sh --long runs it" && exit 77; fi
-# shellcheck source=tests/lab/stack.sh
-source "$(dirname "$0")/stack.sh"
+# shellcheck source=tests/lab/deploy.sh
+source "$(dirname "$0")/deploy.sh"
 
-lab_test
-lab_use
-docker_program=$MUSTER_DOCKER
-export DOCKER_CONFIG=$test_folder/docker-config
-mkdir -p "$DOCKER_CONFIG"
-at_end end_processes
-stack_use again
-for node in $MUSTER_LAB_NODES; do tiny_image "$(node_socket "$node")" muster-test/tiny:1; done
-cd "$test_folder"
+deploy_test again
 rounds=20
-deploy=("$muster" deploy --resolve-image never --timeout 60s)
-
-echo layers >model
-echo one >key
-cat >stack.yml <<'YML'
-services:
-  a: &service
-    image: muster-test/tiny:1
-    command: [sleep, "1000"]
-    stop_signal: SIGKILL
-    secrets: [key]
-    configs: [model]
-    networks: [inner]
-    deploy: {replicas: 2}
-  b: {<<: *service, deploy: {mode: global}}
-  c: {<<: *service, networks: [outer]}
-networks:
-  inner: {ipam: {config: [{subnet: 10.71.0.0/24}]}}
-  outer: {}
-secrets: {key: {file: ./key}}
-configs: {model: {file: ./model}}
-YML
+deploy_stack >stack.yml
 
 step "rm and deploy back to back, $rounds times"
 begun=$(now_ms)

@@ -4,22 +4,10 @@
 # What becomes of a stack whose file changes: configs and secrets get versions, what is unchanged is left alone, and what
 # cannot come up ends with its reason and its exit code, in bounded time.
 set -euo pipefail
-# shellcheck source=tests/lab/stack.sh
-source "$(dirname "$0")/stack.sh"
+# shellcheck source=tests/lab/deploy.sh
+source "$(dirname "$0")/deploy.sh"
 
-lab_test
-lab_use
-docker_program=$MUSTER_DOCKER
-export DOCKER_CONFIG=$test_folder/docker-config
-mkdir -p "$DOCKER_CONFIG"
-at_end end_processes
-stack_use change
-for node in $MUSTER_LAB_NODES; do tiny_image "$(node_socket "$node")" muster-test/tiny:1; done
-cd "$test_folder"
-deploy=("$muster" deploy --resolve-image never --timeout 60s)
-
-echo layers >model
-echo one >key
+deploy_test change both
 cat >stack.yml <<'YML'
 services:
   a:
@@ -63,14 +51,11 @@ expect_equal "$(docker secret inspect --format '{{.Version.Index}}' change_key)"
 expect_equal "$(tasks_of_service change_a)" "$first_a" "tasks of change_a"
 run 20 "$muster" plan --resolve-image never -c stack.yml change
 expect_status 0
-best=100000
-for _ in 1 2 3 4 5; do
-    begun=$(now_ms)
-    "$muster" plan --resolve-image never -c stack.yml change >/dev/null
-    took=$(($(now_ms) - begun))
-    best=$((took < best ? took : best))
-done
-say "plan of an unchanged stack: $best ms"
+expect_line '^keep +secret +change_key +content not compared'
+run 20 "$muster" plan --ask-secrets --resolve-image never -c stack.yml change
+expect_status 0
+expect_no_line 'not compared'
+expect_equal "$(docker secret inspect --format '{{.Version.Index}}' change_key)" "$secret_version" "version of change_key"
 
 step "docker leaves it alone, too"
 docker_options=(--resolve-image never)
@@ -80,6 +65,60 @@ sed 's/\${IMAGE:-\([^}]*\)}/\1/; s/\${SLEEP:-\([^}]*\)}/\1/; 1i version: "3.8"' 
 run 60 "$docker_program" stack deploy "${docker_options[@]}" -c docker.yml change
 expect_status 0
 expect_equal "$(tasks_of_service change_a)" "$first_a" "tasks of change_a after docker stack deploy"
+
+step "docker first, then muster, then docker, of a file that says more: no task restarts"
+cat >both.yml <<'YML'
+version: "3.8"
+services:
+  a:
+    image: muster-test/tiny:1
+    command: [sleep, "1000"]
+    hostname: "{{.Service.Name}}-{{.Task.Slot}}"
+    environment: {B: two, A: one, EMPTY: ""}
+    labels: {z: last, a: first}
+    stop_signal: SIGKILL
+    stop_grace_period: 1s
+    healthcheck: {test: [CMD, sleep, "0"], interval: 1s, retries: 5}
+    cap_drop: [NET_RAW, CHOWN]
+    cap_add: [SYS_NICE]
+    ulimits: {nofile: {soft: 100, hard: 200}, nproc: 100}
+    dns: [127.0.0.1]
+    extra_hosts: ["one:127.0.0.2", "two:127.0.0.3"]
+    logging: {driver: json-file, options: {max-size: 1m}}
+    volumes: ["state:/state", {type: tmpfs, target: /scratch, tmpfs: {size: 1048576}}]
+    networks: {inner: {aliases: [other]}, outer: }
+    ports: # one published port of two protocols, and target ports that fall: docker keeps this order
+      - {target: 9002, published: 9009, protocol: udp, mode: host}
+      - {target: 9001, published: 9009, protocol: tcp, mode: host}
+    configs: [{source: model, target: /model, mode: 0440}]
+    secrets: [{source: key, uid: "1", mode: 0400}]
+    deploy:
+      replicas: 2
+      labels: {role: test}
+      resources: {limits: {cpus: "0.50", memory: 64M}, reservations: {memory: 8M}}
+      restart_policy: {condition: on-failure, delay: 2s, max_attempts: 3}
+      update_config: {parallelism: 1, delay: 1s, order: stop-first}
+      placement: {max_replicas_per_node: 1, preferences: [{spread: node.labels.zone}]}
+networks: {inner: {driver: overlay}, outer: {labels: {a: b}}}
+volumes: {state: {labels: {c: d}}}
+secrets: {key: {file: ./key}}
+configs: {model: {file: ./model}}
+YML
+run 60 "$docker_program" stack deploy "${docker_options[@]}" -c both.yml both
+expect_status 0
+run 60 "$muster" wait --timeout 40s both
+expect_status 0
+first_both=$(tasks_of_service both_a)
+run 60 "${deploy[@]}" -c both.yml both
+expect_status 0
+expect_line "nothing to change"
+run 60 "$docker_program" stack deploy "${docker_options[@]}" -c both.yml both
+expect_status 0
+run 60 "$muster" wait --timeout 40s both
+expect_status 0
+expect_equal "$(tasks_of_service both_a)" "$first_both" "tasks of both_a"
+run 60 "$muster" rm both
+expect_status 0
 
 step "a changed config becomes a version, and only its service is updated"
 echo more >>model

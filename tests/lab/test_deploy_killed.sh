@@ -3,42 +3,13 @@
 #
 # A muster that is killed at any point of a deployment or a removal: the same command converges.
 set -euo pipefail
-# shellcheck source=tests/lab/stack.sh
-source "$(dirname "$0")/stack.sh"
+# shellcheck source=tests/lab/deploy.sh
+source "$(dirname "$0")/deploy.sh"
 
-lab_test
-lab_use
-docker_program=$MUSTER_DOCKER
-export DOCKER_CONFIG=$test_folder/docker-config
-mkdir -p "$DOCKER_CONFIG"
-at_end end_processes
-stack_use killed
-for node in $MUSTER_LAB_NODES; do tiny_image "$(node_socket "$node")" muster-test/tiny:1; done
-cd "$test_folder"
+deploy_test killed
 kills=3
 [[ -z ${MUSTER_TEST_LONG:-} ]] || kills=60
-deploy=("$muster" deploy --resolve-image never --timeout 60s)
-
-echo layers >model
-echo one >key
-cat >stack.yml <<'YML'
-services:
-  a: &service
-    image: muster-test/tiny:1
-    command: [sleep, "1000"]
-    stop_signal: SIGKILL
-    secrets: [key]
-    configs: [model]
-    networks: [inner]
-    deploy: {replicas: 2}
-  b: {<<: *service, deploy: {mode: global}}
-  c: {<<: *service, networks: [outer]}
-networks:
-  inner: {ipam: {config: [{subnet: 10.71.0.0/24}]}}
-  outer: {}
-secrets: {key: {file: ./key}}
-configs: {model: {file: ./model}}
-YML
+deploy_stack >stack.yml
 
 step "killed at any point of a deployment, the same command converges ($kills times)"
 for ((i = 1; i <= kills; i++)); do
