@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define COLUMNS_MAX 66
+#define BESIDE_MAX  6   /* columns of tables that fit beside each other */
 #define ROWS_MAX    500 /* the CSV has all */
 
 static bool is_of(const struct trial *trial, const char *series)
@@ -130,8 +131,11 @@ void section_epochs(struct html *html, const struct outcome *outcome)
                  "Means over the runs that count. Workers go step by step together, so nodes differ little.");
     for (size_t s = 0; s < outcome->experiment.series_count; s++) {
         const char *series = outcome->experiment.series[s];
+        size_t epochs, workers;
+        epoch_bounds(outcome, series, &epochs, &workers);
+        const bool is_wide = workers * outcome->experiment.mode_count > BESIDE_MAX;
         for (size_t w = 1; w <= outcome_workloads(outcome, series); w++) {
-            html_raw(html, "<div class=\"pair\">");
+            html_raw(html, is_wide ? "<div>" : "<div class=\"pair\">");
             table_of(html, outcome, series, w, false);
             table_of(html, outcome, series, w, true);
             html_raw(html, "</div>");
