@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster report on folders that make_experiment.py writes.
 
-    test_report.py MUSTER numbers|same|damage|attempts|doubts|runs|page
+    test_report.py MUSTER numbers|same|damage|use|attempts|doubts|runs|page
 """
 import csv
 import json
@@ -226,6 +226,33 @@ def test_damage(folder):
     report("--out", folder / "in-the-way", good, status=1)
     assert {name: (good / name).read_bytes() for name in FILES} == before
     assert sorted(path.name for path in good.iterdir()) == sorted([*FILES, "experiment.json", "runs"])
+
+
+def test_use(folder):
+    """Curves begin with a node's own worker, whatever its clock says, and rates are differences of counters."""
+    source = make(
+        folder / "first", "--workloads", "1", "--modes", "bare,container", "--repeats", "2", "--epochs", "4"
+    )
+    report(source)
+    page = (source / "report.html").read_text()
+    run = json.loads(re.search(r'id="use">(.*?)</script>', page, re.S).group(1))[0][0]["workloads"][0]
+    curves = {(u["name"], u["is_node"]): u for u in run["usage"]}
+    assert set(curves) == {(f"node{i}", is_node) for i in (1, 2, 3) for is_node in (False, True)}, curves.keys()
+    for u in curves.values():
+        assert 0 <= u["t"][0] <= 1 and len(u["t"]) == len(u["cpu"]) == len(u["rx"]) == len(u["tx"]) > 8
+        assert all(65e6 < rx < 80e6 for rx in u["rx"][1:-3]), u["rx"]  # 80 % to 100 % of a core, 800 kB each
+    ends = [w["t"][-1] for w in run["workers"]]
+    assert len(ends) == 3 and max(ends) - min(ends) < 0.1 and 0 < ends[0] < curves["node1", True]["t"][-1] + 1, ends
+    for path in (source / "runs").glob("*/nodes.csv"):
+        path.unlink()  # then a node is the sum over what runs there
+    report(source)
+    page = (source / "report.html").read_text()
+    run = json.loads(re.search(r'id="use">(.*?)</script>', page, re.S).group(1))[0][1]["workloads"][0]
+    node = next(u for u in run["usage"] if u["is_node"] and u["name"] == "node2")
+    parts = [u for u in run["usage"] if not u["is_node"] and u["name"] in ("workload1_w2.1", "workload1_monitor")]
+    assert node["is_sum"] and len(parts) == 4, [u["name"] for u in run["usage"]]
+    worker = next(u for u in parts if u["name"] == "workload1_w2.1")
+    assert all(abs(a - b - 1.5) < 0.3 for a, b in zip(node["cpu"][2:-2], worker["cpu"][2:-2]))
 
 
 def test_attempts(folder):
