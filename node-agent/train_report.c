@@ -9,6 +9,8 @@
 #include <stdio.h>
 
 #define PROGRESS_EVERY_NS MST_NS_PER_S
+#define STEP_LOG_HEADER   "slot,rank,view,epoch,step,ms,loss,accuracy,compute_ms,wait_ms,transfer_ms,bytes_sent"
+#define STEP_LOG_PROFILE  ",time,between_ms,slowest"
 
 void train_report_restored(struct train *train, const struct trainer_checkpoint *checkpoint)
 {
@@ -91,10 +93,7 @@ int train_log_step(struct train *train, const struct trainer_step_stats *stats, 
         return 0;
     int r = 0;
     if (train->step_log.count == 0)
-        r = mst_buf_printf(&train->step_log,
-                           "slot,rank,view,epoch,step,ms,loss,accuracy,compute_ms,wait_ms,"
-                           "transfer_ms,bytes_sent%s\n",
-                           profiles ? ",time,between_ms,slowest" : "");
+        r = mst_buf_printf(&train->step_log, "%s%s\n", STEP_LOG_HEADER, profiles ? STEP_LOG_PROFILE : "");
     if (r == 0)
         r = mst_buf_printf(
             &train->step_log,
