@@ -115,7 +115,7 @@ def main():
             print(model, "OpenCV and torch differ by", abs(opencv - torchs).max())
             (OUT / f"{model}-opencv.f32").write_bytes(opencv.tobytes())
             (OUT / f"{model}-torch.f32").write_bytes(torchs.tobytes())
-            for kind in ("onnx", "npz"):
+            for kind in ("onnx", "npz", "safetensors"):
                 digest = hashlib.sha256((folder / f"{model}.{kind}").read_bytes()).hexdigest()
                 (OUT / f"{model}.{kind}.sha256").write_text(digest, encoding="ascii")
 

@@ -153,6 +153,7 @@ static void other_programs_find_the_same_outputs(void **state)
         if (!keep) {
             check_digest(models[m].name, "onnx", onnx);
             check_digest(models[m].name, "npz", npz);
+            check_digest(models[m].name, "safetensors", safetensors);
             check_outputs(models[m].name, "opencv", logits);
             check_outputs(models[m].name, "torch", logits);
         }
