@@ -189,6 +189,39 @@ static void scatter_padded(const struct trainer_layer *layer, const struct conv2
     }
 }
 
+/* With one channel and columns side by side, what the places of an output row see at one place of the kernel
+ * lies side by side, too: the matrix is made turned round, (patch, rows x out_columns), in long runs. */
+static bool is_across(const struct conv2d_plan *plan)
+{
+    return plan->channels == 1 && plan->column_step == 1;
+}
+
+static void gather_across(const struct trainer_layer *layer, const struct conv2d_plan *plan, size_t first,
+                          size_t rows, const float *image, float *patches)
+{
+    const struct trainer_window *window = &layer->settings.window;
+    const size_t in_rows = layer->in.dims[0], in_columns = plan->in_columns, columns = plan->out_columns;
+
+    for (size_t i = 0; i < plan->kernel_rows; i++) {
+        for (size_t j = 0; j < plan->kernel_columns; j++) {
+            /* Output columns [begin, end) see the image. */
+            const size_t left = window->before[1] > j ? window->before[1] - j : 0;
+            const size_t begin = left < columns ? left : columns;
+            const size_t all = in_columns + window->before[1], right = all > j ? all - j : 0;
+            const size_t end = right < begin ? begin : right < columns ? right : columns;
+            for (size_t r = first; r < first + rows; r++, patches += columns) {
+                const size_t row = r * window->stride[0] + i - window->before[0]; /* huge when above */
+                const size_t seen = row < in_rows ? end - begin : 0;
+                if (seen < columns)
+                    memset(patches, 0, columns * sizeof *patches);
+                if (seen > 0)
+                    memcpy(patches + begin, image + row * in_columns + begin + j - window->before[1],
+                           seen * sizeof *patches);
+            }
+        }
+    }
+}
+
 static bool is_padded(const struct trainer_layer *layer)
 {
     const struct trainer_window *window = &layer->settings.window;
@@ -199,7 +232,9 @@ static bool is_padded(const struct trainer_layer *layer)
 static void gather(const struct trainer_layer *layer, const struct conv2d_plan *plan, size_t first,
                    size_t rows, const float *image, float *patches)
 {
-    if (is_padded(layer))
+    if (is_across(plan))
+        gather_across(layer, plan, first, rows, image, patches);
+    else if (is_padded(layer))
         gather_padded(layer, plan, first, rows, image, patches);
     else
         gather_patches(plan, first, rows, image, patches);
@@ -260,7 +295,10 @@ static void forward_group(void *context, uint32_t group)
             const size_t rows = left < plan->tile_rows ? left : plan->tile_rows;
             const size_t places = rows * plan->out_columns;
             gather(layer, plan, first, rows, x, patches);
-            blas_multiply(places, plan->filters, plan->patch, patches, weight, 0.0f, y);
+            if (is_across(plan))
+                blas_multiply_at(places, plan->filters, plan->patch, patches, places, weight, 0.0f, y);
+            else
+                blas_multiply(places, plan->filters, plan->patch, patches, weight, 0.0f, y);
             trainer_layer_bias_activation(layer, places, plan->filters, bias, y);
             y += places * plan->filters;
         }
@@ -305,8 +343,11 @@ static void backward_group(void *context, uint32_t group)
             trainer_activation_gradient(layer->activation, floats, y, dy);
             kernel_add_columns(places, plan->filters, dy, bias_gradient);
             gather(layer, plan, first, rows, x, patches);
-            blas_multiply_at(plan->patch, plan->filters, places, patches, plan->patch, dy, 1.0f,
-                             weight_gradient);
+            if (is_across(plan))
+                blas_multiply(plan->patch, plan->filters, places, patches, dy, 1.0f, weight_gradient);
+            else
+                blas_multiply_at(plan->patch, plan->filters, places, patches, plan->patch, dy, 1.0f,
+                                 weight_gradient);
             if (work->dx) {
                 blas_multiply_bt(places, plan->patch, plan->filters, dy,
                                  work->params + layer->tensors[0].offset, 0.0f, patches);

@@ -108,7 +108,10 @@ static void copy_panel(const struct gemm_factor *b, size_t first, size_t columns
             const float *from = b->values + first + (step + s) * b->step_stride;
             __builtin_prefetch(from + ahead, 0, 2);
             __builtin_prefetch(from + ahead + columns - 1, 0, 2);
-            memcpy(panel + s * width, from, columns * sizeof *panel);
+            if (columns == MAX_WIDTH) /* no call: the length is known here */
+                memcpy(panel + s * MAX_WIDTH, from, MAX_WIDTH * sizeof *panel);
+            else
+                memcpy(panel + s * width, from, columns * sizeof *panel);
         }
         return;
     }

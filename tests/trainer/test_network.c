@@ -40,6 +40,11 @@ static const struct {
      ",\"layers\":[{\"type\":\"conv2d\",\"filters\":3,\"kernel\":3,\"stride\":2,\"padding\":\"same\"},"
      "{\"type\":\"conv2d\",\"filters\":4,\"kernel\":[4,2],\"stride\":[1,2],\"padding\":[3,1],"
      "\"activation\":\"tanh\"},{\"type\":\"flatten\"},{\"type\":\"dense\",\"units\":3}]}"},
+    {"conv2d over one channel, with padding, and steps down only",
+     "{\"name\":\"t\",\"input\":[5,4,1]," LOSS
+     ",\"layers\":[{\"type\":\"conv2d\",\"filters\":1,\"kernel\":[2,3],\"stride\":[2,1],\"padding\":[1,2]},"
+     "{\"type\":\"conv2d\",\"filters\":4,\"kernel\":3,\"padding\":\"same\",\"activation\":\"tanh\"},"
+     "{\"type\":\"flatten\"},{\"type\":\"dense\",\"units\":3}]}"},
     {"max_pool, with windows apart, and over each other with padding",
      "{\"name\":\"t\",\"input\":[7,6,1]," LOSS
      ",\"layers\":[{\"type\":\"conv2d\",\"filters\":3,\"kernel\":[2,3]},{\"type\":\"max_pool\",\"size\":2},"
@@ -166,6 +171,63 @@ static void gradients_agree_with_central_differences(void **state)
     }
 }
 
+/* y[row][column][filter] as conv2d.c's first comment has it. */
+static double convolved(const struct trainer_layer *layer, const float *params, const float *x, size_t row,
+                        size_t column, size_t filter)
+{
+    const struct trainer_window *window = &layer->settings.window;
+    const size_t channels = layer->in.dims[2], filters = layer->out.dims[2];
+    const float *weight = params + layer->tensors[0].offset;
+    double sum = (double)params[layer->tensors[1].offset + filter];
+
+    for (size_t i = 0; i < window->size[0]; i++) {
+        for (size_t j = 0; j < window->size[1]; j++) {
+            const size_t r = row * window->stride[0] + i, c = column * window->stride[1] + j;
+            if (r < window->before[0] || r - window->before[0] >= layer->in.dims[0] ||
+                c < window->before[1] || c - window->before[1] >= layer->in.dims[1])
+                continue;
+            const size_t place = (r - window->before[0]) * layer->in.dims[1] + c - window->before[1];
+            for (size_t k = 0; k < channels; k++)
+                sum += (double)x[place * channels + k] *
+                       (double)weight[((i * window->size[1] + j) * channels + k) * filters + filter];
+        }
+    }
+    return sum;
+}
+
+static void a_convolution_is_its_formula_for_all_windows_steps_and_paddings(void **state)
+{
+    char text[512];
+
+    (void)state;
+    for (unsigned n = 0; n < 3 * 4 * 4 * 2 * 2 * 3 * 3; n++) {
+        const unsigned channels = 1 + n % 3, rows = 1 + n / 3 % 4, columns = 1 + n / 12 % 4;
+        const unsigned down = 1 + n / 48 % 2, along = 1 + n / 96 % 2;
+        const unsigned above = n / 192 % 3 % rows, before = n / 576 % 3 % columns;
+        struct fixture fixture;
+        (void)snprintf(text, sizeof text,
+                       "{\"name\":\"t\",\"input\":[4,5,%u]," LOSS
+                       ",\"layers\":[{\"type\":\"conv2d\",\"filters\":3,"
+                       "\"kernel\":[%u,%u],\"stride\":[%u,%u],\"padding\":[%u,%u]},{\"type\":\"flatten\"},"
+                       "{\"type\":\"dense\",\"units\":3}]}",
+                       channels, rows, columns, down, along, above, before);
+        set_up(&fixture, text);
+        const struct trainer_layer *layer = &fixture.model->layers[0];
+        (void)trainer_network_forward(&fixture.network, fixture.params, BATCH);
+        const float *y = fixture.network.outputs[0], *x = fixture.network.input;
+        for (size_t i = 0; i < BATCH; i++, x += trainer_shape_elements(&layer->in)) {
+            for (size_t place = 0; place < trainer_shape_elements(&layer->out); place++, y++) {
+                const size_t filter = place % 3, column = place / 3 % layer->out.dims[1];
+                const double expected =
+                    convolved(layer, fixture.params, x, place / 3 / layer->out.dims[1], column, filter);
+                if (fabs((double)*y - expected) > 1e-5)
+                    fail_msg("%s: place %zu: %g, expected %g", text, place, (double)*y, expected);
+            }
+        }
+        tear_down(&fixture);
+    }
+}
+
 static void a_second_pass_adds_where_asked_and_else_starts_anew(void **state)
 {
     (void)state;
@@ -270,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_agree_with_central_differences),
+        cmocka_unit_test(a_convolution_is_its_formula_for_all_windows_steps_and_paddings),
         cmocka_unit_test(a_second_pass_adds_where_asked_and_else_starts_anew),
         cmocka_unit_test(slices_are_final_when_told_and_cover_the_arena_from_its_end),
         cmocka_unit_test(a_smaller_batch_gives_the_same_rows),
