@@ -123,6 +123,24 @@ def test_stats(folder, one, two, dead):
         assert status == 2 and words in err, (options, status, err)
 
 
+def test_tls(folder):
+    """A certificate must be of who signs, and of the name that was asked for; the node may want one of ours."""
+    cert, key = DATA / "web" / "cert.pem", DATA / "web" / "key.pem"
+    config = folder / "tls.yml"
+    config.write_text(f"tls_server_config:\n  cert_file: {cert.resolve()}\n  key_file: {key.resolve()}\n"
+                      f"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: {cert.resolve()}\n")
+    with Node("safe", "--web.config.file", str(config)) as node:
+        def error(url, *options):
+            status, out, err = stats("--nodes", url.format(node.port), "--format", "{{.Error}}", *options)
+            assert status == 0, err
+            return out.strip()
+        ours = ["--nodes-ca", str(cert), "--nodes-cert", str(cert), "--nodes-key", str(key)]
+        assert error("https://127.0.0.1:{}", *ours) == ""
+        assert "certificate" in error("https://127.0.0.1:{}"), "believed a certificate of nobody"
+        assert error("https://127.0.0.1:{}", "--nodes-ca", str(cert)) == "status 403"
+        assert error("http://127.0.0.1:{}") != ""
+
+
 def test_page(folder, one, two, dead):
     nodes = folder / "nodes"
     machine = http.server.HTTPServer(("127.0.0.1", 0), Machine)
@@ -182,3 +200,4 @@ with tempfile.TemporaryDirectory() as name:
         gone = closed_port()
         test_stats(path, node_one, node_two, gone)
         test_page(path, node_one, node_two, gone)
+    test_tls(path)
