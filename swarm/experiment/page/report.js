@@ -196,7 +196,7 @@ function drawEpochs(canvas, experiment, series, key, unit) {
       if (!byEpoch.size) continue;
       sets.push({
         label: cut(mode.label, 40) + (series.workloads > 1 ? ", " + ["first", "second"][workload - 1] : ""), borderColor: colorOf(place), backgroundColor: colorOf(place),
-        borderDash: workload > 1 ? [5, 3] : [], borderWidth: 1.8, pointRadius: 2.5, data: [...byEpoch].map(([x, list]) => ({ x, y: mean(list) })),
+        borderDash: workload > 1 ? [5, 3] : [], borderWidth: 1.8, pointRadius: 2.5, clip: 6, data: [...byEpoch].map(([x, list]) => ({ x, y: mean(list) })),
       });
     }
   });
@@ -213,7 +213,7 @@ function drawEpochs(canvas, experiment, series, key, unit) {
 // ---- use over time ----
 
 function lineSet(label, place, xs, ys, more) {
-  return { label: cut(label, 40), data: xs.map((x, i) => ({ x, y: ys[i] })), borderColor: colorOf(place), backgroundColor: colorOf(place), borderWidth: 1.4, pointRadius: 0, ...more };
+  return { label: cut(label, 40), data: xs.map((x, i) => ({ x, y: ys[i] })), borderColor: colorOf(place), backgroundColor: colorOf(place), borderWidth: 1.4, pointRadius: xs.length < 3 ? 2.5 : 0, ...more };
 }
 
 function lineChart(canvas, sets, unit, format, end, more, step) {
@@ -256,7 +256,8 @@ function column(box, experiment, runs, chosen, state, redraw) {
     const about = experiment.runs.find((r) => r.number === run.number);
     const option = document.createElement("option");
     option.value = run.number;
-    option.textContent = `${run.number}: ${modeLabel(experiment, about.mode)}, ${experiment.series.find((s) => s.name === about.series)?.label}` + (about.repeat ? `, repeat ${about.repeat}` : "");
+    const place = `, ${experiment.series.find((s) => s.name === about.series)?.label}, repeat ${about.repeat}`;
+    option.textContent = `${run.number}: ${modeLabel(experiment, about.mode)}` + (experiment.side_by_side ? "" : place);
     option.selected = run === chosen;
     select.append(option);
   }
