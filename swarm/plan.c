@@ -7,7 +7,6 @@
 #include "muster/cleanup.h"
 #include "muster/file.h"
 #include "muster/json.h"
-#include "muster/parse.h"
 #include "plan_private.h"
 #include "stack.h"
 #include "versions.h"
@@ -89,37 +88,16 @@ static int plan_networks(struct plan *plan, struct report *report, struct mst_er
     return 0;
 }
 
-static bool has_bound(const struct compose_service *service, const char *label, uint32_t *ret_bound)
-{
-    const char *text = compose_pairs_find(&service->deploy.labels, label);
-
-    return text && mst_parse_u32(text, 0, UINT32_MAX, ret_bound, NULL) == 0;
-}
-
-/* How many replicas a service with bounds has now, within these; not set for any other. */
-static struct compose_maybe_u64 autoscaled(const struct compose_service *service, const cJSON *live)
-{
-    const cJSON *replicated = mst_json_at(live, "Spec", "Mode", "Replicated", NULL);
-    uint64_t replicas = mst_json_u64_or(replicated, "Replicas", 1);
-    uint32_t min, max;
-
-    if (!replicated || !has_bound(service, AUTOSCALE_MIN_LABEL, &min) ||
-        !has_bound(service, AUTOSCALE_MAX_LABEL, &max) || min > max)
-        return (struct compose_maybe_u64){0};
-    replicas = replicas < min ? min : replicas > max ? max : replicas;
-    return (struct compose_maybe_u64){.is_set = true, .value = replicas};
-}
-
 int plan_service_body(const struct plan *plan, size_t index, const cJSON *live, cJSON **ret_body,
                       struct mst_error *err)
 {
     const struct spec_image image = {plan->images.items[index].image, plan->images.items[index].platforms};
     const struct spec_kept kept = {
         .force_update = mst_json_u64_or(mst_json_at(live, "Spec", "TaskTemplate", NULL), "ForceUpdate", 0),
-        .replicas = autoscaled(&plan->project->services[index], live),
     };
     mst_cleanup(mst_json_deletep) cJSON *body = NULL;
-    int r = spec_service(plan->project, &plan->project->services[index], &plan->ids, &image, &kept, &body, err);
+    int r =
+        spec_service(plan->project, &plan->project->services[index], &plan->ids, &image, &kept, &body, err);
 
     if (r >= 0)
         r = autoscale_keep(body, live, err);

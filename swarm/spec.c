@@ -104,15 +104,13 @@ static void add_log_driver(struct build *build, const struct compose_logging *lo
     (void)build_pairs_if(build, object, "Options", &logging->options);
 }
 
-static void add_mode(struct build *build, const struct compose_deploy *deploy, const struct spec_kept *kept,
-                     cJSON *body)
+static void add_mode(struct build *build, const struct compose_deploy *deploy, cJSON *body)
 {
     cJSON *mode = build_object(build, body, "Mode"), *job;
 
     switch (deploy->mode) {
     case COMPOSE_MODE_REPLICATED:
-        build_maybe(build, build_object(build, mode, "Replicated"), "Replicas",
-                    kept->replicas.is_set ? kept->replicas : deploy->replicas);
+        build_maybe(build, build_object(build, mode, "Replicated"), "Replicas", deploy->replicas);
         break;
     case COMPOSE_MODE_GLOBAL:
         (void)build_object(build, mode, "Global");
@@ -186,7 +184,7 @@ int spec_service(const struct compose_project *project, const struct compose_ser
     add_networks(&build, service, ids, task);
     add_log_driver(&build, &service->logging, task);
     build_int(&build, task, "ForceUpdate", (int64_t)kept->force_update);
-    add_mode(&build, &service->deploy, kept, body);
+    add_mode(&build, &service->deploy, body);
     add_update(&build, &service->deploy.update_config, "UpdateConfig", body);
     add_update(&build, &service->deploy.rollback_config, "RollbackConfig", body);
     add_endpoint(&build, service, body);

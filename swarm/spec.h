@@ -41,7 +41,6 @@ struct spec_image {
 /* What an update keeps of the live service; zero for a new one. */
 struct spec_kept {
     uint64_t force_update;
-    struct compose_maybe_u64 replicas; /* in place of the file's: an autoscaler set them */
 };
 
 /* A service's whole body, the caller's to delete. Networks are attached by id, by name where `ids` does not

@@ -11,10 +11,6 @@
 #define VERSION_LABEL "muster.version-of" /* on secrets and configs that took another's place: its name */
 #define ROLE_LABEL    "muster.role"       /* on services: "worker", "collector", "monitor", over the guess */
 
-/* On services whose replicas the autoscaler sets: between which bounds. */
-#define AUTOSCALE_MIN_LABEL "muster.autoscale.min"
-#define AUTOSCALE_MAX_LABEL "muster.autoscale.max"
-
 #define STACK_NAME_BYTES 64
 
 /* Codes for what has an exit status of its own; swarm_exit_status() maps them. */

@@ -235,58 +235,6 @@ static void a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands(
     close_bench(&bench);
 }
 
-static void set_live_replicas(struct bench *bench, unsigned replicas)
-{
-    mst_cleanup(mst_json_deletep) cJSON *body = fake_engine_body(bench->fake, "POST /services/create");
-    mst_cleanup(mst_json_deletep) cJSON *service = NULL;
-
-    assert_int_equal(engine_find(bench->session.engine, ENGINE_SERVICE, "st_a", &service, &bench->err), 0);
-    (void)cJSON_ReplaceItemInObjectCaseSensitive(
-        cJSON_GetObjectItem(cJSON_GetObjectItem(body, "Mode"), "Replicated"), "Replicas",
-        cJSON_CreateNumber(replicas));
-    assert_int_equal(engine_update(bench->session.engine, ENGINE_SERVICE, live_id(service, ENGINE_SERVICE),
-                                   "st_a", live_version(service), body, NULL, NULL, &bench->err),
-                     0);
-}
-
-static void an_autoscaled_service_keeps_its_replicas_within_its_bounds(void **state)
-{
-    static const char scaled[] =
-        "services: {a: {image: 'img:1', environment: {N: '%u'}, deploy: {replicas: 2, labels: {%s}}}}\n";
-    static const struct {
-        const char *labels;
-        unsigned live, expected;
-    } cases[] = {
-        {"muster.autoscale.min: '2', muster.autoscale.max: '6'", 4, 4},
-        {"muster.autoscale.min: '2', muster.autoscale.max: '6'", 9, 6},
-        {"muster.autoscale.min: '3', muster.autoscale.max: '6'", 1, 3},
-        {"muster.autoscale.min: '3'", 4, 2}, /* no bounds, or none that hold: the file's */
-        {"muster.autoscale.min: '7', muster.autoscale.max: '6'", 4, 2},
-        {"a: b", 4, 2},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
-        struct bench bench;
-        open_bench(&bench, file, NULL, 0);
-        for (unsigned round = 1; round <= 2; round++) {
-            char text[512];
-            (void)snprintf(text, sizeof text, scaled, round, cases[i].labels);
-            set_file(&bench, text);
-            if (deploy(&bench) < 0)
-                fail_msg("%s", bench.err.text);
-            if (round == 1)
-                set_live_replicas(&bench, cases[i].live);
-        }
-        mst_cleanup(mst_json_deletep) cJSON *service = NULL;
-        assert_int_equal(engine_find(bench.session.engine, ENGINE_SERVICE, "st_a", &service, NULL), 0);
-        assert_int_equal(
-            mst_json_u64_or(mst_json_at(service, "Spec", "Mode", "Replicated", NULL), "Replicas", 0),
-            cases[i].expected);
-        close_bench(&bench);
-    }
-}
-
 static void a_removal_waits_for_networks_in_use(void **state)
 {
     struct fake_rule rule = {
@@ -430,7 +378,6 @@ int main(void)
         cmocka_unit_test(leftover_tasks_hold_up_a_deployment),
         cmocka_unit_test(services_are_made_after_those_that_they_depend_on),
         cmocka_unit_test(a_dependency_that_does_not_come_up_ends_the_deployment_as_it_stands),
-        cmocka_unit_test(an_autoscaled_service_keeps_its_replicas_within_its_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
