@@ -105,7 +105,10 @@ static bool take_blkio(const cJSON *list, bool is_counts, struct counters_io *io
 static void take_io(const cJSON *blkio, struct monitor_sample *sample)
 {
     struct counters_io io = {.devices = sample->devices};
-    if (!take_blkio(mst_json_at(blkio, "io_service_bytes_recursive", NULL), false, &io))
+    const cJSON *bytes = mst_json_at(blkio, "io_service_bytes_recursive", NULL);
+    /* Nothing was read or written so far: the Engine sends null then, and Docker's own client shows zeros. */
+    const bool is_empty = cJSON_IsObject(blkio) && cJSON_GetArraySize(bytes) == 0;
+    if (!is_empty && !take_blkio(bytes, false, &io))
         return;
     if (take_blkio(mst_json_at(blkio, "io_serviced_recursive", NULL), true, &io))
         sample->groups |= MONITOR_IO_COUNTS;
@@ -212,6 +215,8 @@ static void take_answer(struct roster *roster, const struct question *question)
     const int r = api_sample(mst_buf_text(&question->reply), question->reply.count, &sample, &err);
     if (r == 0) {
         target->remote = sample;
+        if (roster->memory_bytes > 0 && sample.memory_limit_bytes >= roster->memory_bytes)
+            target->remote.memory_limit_bytes = 0;
         if (target->info.network != MONITOR_NETWORK_OWN)
             target->remote.groups &= ~(unsigned)MONITOR_NETWORK;
     } else if (r != -ENODEV) {

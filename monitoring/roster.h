@@ -31,7 +31,9 @@ struct roster {
     unsigned wanted;              /* groups of values to open files for */
     struct monitor_labels labels; /* borrowed */
     bool is_remote;               /* no files are opened: the Engine's stats are asked */
-    struct target **targets;      /* owned; in the order in which they came */
+    uint64_t memory_bytes;   /* of the Engine's machine, which its stats show where there is no limit; 0: not
+                                known */
+    struct target **targets; /* owned; in the order in which they came */
     size_t count, capacity;
     struct roster_wish *wishes; /* until they are answered */
     size_t wish_count, wish_capacity;

@@ -36,6 +36,25 @@ static void ask_version(struct sampler *sampler)
                    mst_json_string_or(reply.json, "Version", ""));
 }
 
+/* Where numbers come from the Engine alone, its machine may be another; and a monitor in a container seldom
+ * sees the files that name the host's system. */
+static void ask_machine(struct sampler *sampler)
+{
+    mst_cleanup(engine_reply_release) struct engine_reply reply = {0};
+    const struct engine_call call = {.method = "GET", .path = "/info"};
+    struct monitor_machine *machine = &sampler->pass.machine;
+    if (engine_request(sampler->follow.engine, &call, &reply, NULL) < 0)
+        return;
+    if (!*machine->os)
+        (void)snprintf(machine->os, sizeof machine->os, "%s",
+                       mst_json_string_or(reply.json, "OperatingSystem", ""));
+    if (!sampler->roster.is_remote)
+        return;
+    sampler->roster.memory_bytes = mst_json_u64_or(reply.json, "MemTotal", 0);
+    machine->memory_bytes = mst_json_u64_or(reply.json, "MemTotal", machine->memory_bytes);
+    machine->cpus = mst_json_u64_or(reply.json, "NCPU", machine->cpus);
+}
+
 static void open_machine(struct sampler *sampler)
 {
     struct mst_error err = MST_ERROR_INIT;
@@ -63,6 +82,9 @@ int sampler_init(struct sampler *sampler, const struct monitor_options *options,
     int r = trainings_init(&sampler->trainings, options->events, err);
     if (r == 0 && uses_engine(sampler))
         r = follow_init(&sampler->follow, &sampler->roster, options->host, options->stack, wake_fd, err);
+    if (r == 0 && uses_engine(sampler) &&
+        (options->source == MONITOR_SOURCE_API || (with_machine && !*sampler->pass.machine.os)))
+        ask_machine(sampler);
     if (r == 0 && with_machine && options->source != MONITOR_SOURCE_API)
         open_machine(sampler);
     if (r == 0 && with_machine && uses_engine(sampler))

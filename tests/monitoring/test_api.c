@@ -5,15 +5,22 @@
 #include "sampler.h"
 #include "scripted_engine.h"
 
-/* The first asks for the container, the others for its stats, which take a moment. */
+/* The first asks for the machine, the second for the container, the others for its stats, which take a
+ * moment. */
 static void reply_stats(struct scripted_counts *counts, int fd, int which)
 {
     if (which == 1) {
+        say_json(fd, "{\"MemTotal\":1000000,\"NCPU\":3,\"OperatingSystem\":\"Debian 12\"}");
+        return;
+    }
+    if (which == 2) {
         reply_inspect(counts, fd, which);
         return;
     }
     (void)usleep(20000);
-    say_json(fd, "{\"read\":\"2026-01-31T12:00:00Z\",\"cpu_stats\":{\"cpu_usage\":{\"total_usage\":5}}}");
+    say_json(fd, "{\"read\":\"2026-01-31T12:00:00Z\",\"cpu_stats\":{\"cpu_usage\":{\"total_usage\":5}},"
+                 "\"memory_stats\":{\"usage\":10,\"limit\":1000000},"
+                 "\"blkio_stats\":{\"io_service_bytes_recursive\":null}}");
 }
 
 static void answers_are_waited_for_whoever_knocks(void **state)
@@ -26,14 +33,22 @@ static void answers_are_waited_for_whoever_knocks(void **state)
     (void)state;
     scripted_engine_start(&engine);
     assert_int_equal(pipe2(stop, O_CLOEXEC) + pipe2(wake, O_CLOEXEC), 0);
-    const struct monitor_options options = {
-        .host = engine.host, .paths = v1_paths, .source = MONITOR_SOURCE_API, .stop_fd = stop[0]};
+    const struct monitor_options options = {.host = engine.host,
+                                            .paths = v1_paths,
+                                            .rootfs = "/nowhere",
+                                            .source = MONITOR_SOURCE_API,
+                                            .stop_fd = stop[0]};
     assert_int_equal(sampler_init(&sampler, &options, false, wake[0], NULL), 0);
+    assert_string_equal(sampler.pass.machine.os, "Debian 12");
     assert_int_equal(sampler_settle(&sampler, NULL), 0);
     assert_int_equal(write(wake[1], "x", 1), 1); /* somebody wants the page, and may wait for it */
     assert_int_equal(sampler_take(&sampler, MONITOR_GROUPS_ALL, &pass, NULL), 0);
     assert_int_equal(pass->count, 1);
     assert_true(pass->samples[0].cpu_ns == 5 && pass->has_source);
+    /* The Engine shows its machine's memory where there is no limit. */
+    assert_true(pass->samples[0].memory_limit_bytes == 0 && pass->machine.memory_bytes == 1000000);
+    assert_true(pass->machine.cpus == 3);
+    assert_true((pass->samples[0].groups & MONITOR_IO) && pass->samples[0].io_read_bytes == 0);
     assert_int_equal(sampler_wait(&sampler, UINT64_MAX, NULL), -ECANCELED); /* it wakes as before */
     assert_int_equal(write(stop[1], "x", 1), 1);                            /* but the end does not wait */
     const uint64_t before_ns = mst_now_ns();
