@@ -52,12 +52,14 @@ static pid_t first_pid(struct roster *roster, const char *folder)
     return pid > 0 ? pid : 0; /* 0: a process of another pid namespace */
 }
 
-/* 0 when it cannot be told, which takes the rights to trace the process. */
+/* The inode of net/dev is one and the same for all processes of a network namespace, and anybody may ask for
+ * it; ns/net would take the rights to trace the process, which are gone with root. 0 when it cannot be told.
+ */
 static uint64_t network_of(const struct roster *roster, pid_t pid)
 {
     char path[PATH_MAX];
     struct stat about;
-    (void)snprintf(path, sizeof path, "%s/%ld/ns/net", roster->paths.procfs, (long)pid);
+    (void)snprintf(path, sizeof path, "%s/%ld/net/dev", roster->paths.procfs, (long)pid);
     return pid > 0 && stat(path, &about) == 0 ? (uint64_t)about.st_ino : 0;
 }
 
@@ -65,7 +67,8 @@ static uint64_t network_of(const struct roster *roster, pid_t pid)
  * in another's. What cannot be told is left out. */
 static enum monitor_network kind_of_network(const struct roster *roster, uint64_t network)
 {
-    if (network == 0 || network == network_of(roster, 1))
+    const uint64_t hosts = network_of(roster, 1);
+    if (network == 0 || hosts == 0 || network == hosts)
         return MONITOR_NETWORK_HOST;
     for (size_t i = 0; i < roster->count; i++) {
         if (roster->targets[i]->network == network)
