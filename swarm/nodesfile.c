@@ -79,7 +79,10 @@ int nodesfile_read(const char *path, struct nodesfile *ret_file, struct mst_erro
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(FILE_MAX_BYTES);
     const int r = mst_file_read(path, &text, err);
 
-    return r < 0 ? r : nodesfile_parse(mst_buf_text(&text), path, ret_file, err);
+    /* A file that was named and cannot be read is a fault of the input, as a stack file is. */
+    if (r < 0)
+        return mst_error_wrap(err, r == -ENOMEM ? r : -EINVAL, "nodes file");
+    return nodesfile_parse(mst_buf_text(&text), path, ret_file, err);
 }
 
 void nodesfile_release(struct nodesfile *file)

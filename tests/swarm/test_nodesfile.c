@@ -35,9 +35,31 @@ static void lines_are_names_and_engines(void **state)
     }
 }
 
+static void a_file_that_cannot_be_read_is_a_fault_of_the_input(void **state)
+{
+    static const struct {
+        const char *path, *text;
+    } cases[] = {
+        {"/nowhere/nodes", "nodes file: open '/nowhere/nodes': No such file or directory"},
+        {"/", "nodes file: open '/': expected a file, and it is a folder"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct nodesfile file = {0};
+        struct mst_error err = MST_ERROR_INIT;
+        assert_int_equal(nodesfile_read(cases[i].path, &file, &err), -EINVAL);
+        assert_string_equal(err.text, cases[i].text);
+        assert_int_equal(file.count, 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_are_names_and_engines)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_names_and_engines),
+        cmocka_unit_test(a_file_that_cannot_be_read_is_a_fault_of_the_input),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
