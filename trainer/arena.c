@@ -8,6 +8,10 @@
 #define HUGE_PAGE_BYTES ((size_t)2097152)
 #define LINE_BYTES      ((size_t)64)
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* of Linux, which the C library's header may be too old for */
+#endif
+
 static size_t unit_of(size_t count)
 {
     return count * sizeof(float) >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : LINE_BYTES;
@@ -32,6 +36,13 @@ void trainer_floats_gather(float *floats, size_t count)
 {
     if (unit_of(count) == HUGE_PAGE_BYTES)
         (void)madvise(floats, bytes_of(count), MADV_HUGEPAGE);
+}
+
+/* Only a wish, too; kernels before 6.1 do not know it. */
+void trainer_floats_settle(float *floats, size_t count)
+{
+    if (floats && unit_of(count) == HUGE_PAGE_BYTES)
+        (void)madvise(floats, bytes_of(count), MADV_COLLAPSE);
 }
 
 float *trainer_floats_new(size_t count)

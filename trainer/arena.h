@@ -15,6 +15,9 @@ float *trainer_floats_new(size_t count);
  * asked for until trainer_floats_gather(), which is best called when those that will be used have been. */
 float *trainer_floats_blank(size_t count);
 void trainer_floats_gather(float *floats, size_t count);
+/* Huge pages now, where memory is at hand, of whichever of the two above it came: takes a millisecond for
+ * each megabyte and pays over some hundred steps. NULL is fine. */
+void trainer_floats_settle(float *floats, size_t count);
 
 /* Buffers start on cache lines: counts are rounded up to 16 floats. */
 static inline size_t trainer_floats_round(size_t count)

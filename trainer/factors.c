@@ -85,6 +85,14 @@ int trainer_factors_new(const struct trainer *trainer, struct trainer_factors **
     return 0;
 }
 
+void trainer_factors_settle(struct trainer_factors *factors, const struct trainer *trainer)
+{
+    const size_t samples = (size_t)trainer->config.shards * trainer->config.batch;
+
+    trainer_floats_settle(factors->x, samples * factors->in);
+    trainer_floats_settle(factors->dy, samples * factors->out);
+}
+
 /* ---- own shards ---------------------------------------------------------------------------------------- */
 
 static void pack(const struct trainer_factors *factors, const struct trainer *trainer, uint32_t shard)

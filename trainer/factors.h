@@ -10,6 +10,8 @@ struct trainer_factors;
 /* -ENOTSUP names what in the model does not allow it. Memory for all shards of a step is taken here. */
 int trainer_factors_new(const struct trainer *trainer, struct trainer_factors **ret_factors,
                         struct mst_error *err);
+/* As trainer_floats_settle(). */
+void trainer_factors_settle(struct trainer_factors *factors, const struct trainer *trainer);
 void trainer_factors_free(struct trainer_factors *factors); /* NULL is fine */
 
 /* The work of one step, up to the next parameters. The sums over all workers that stand behind the gradients

@@ -111,6 +111,11 @@ int trainer_sharded_new(const struct trainer *trainer, struct trainer_sharded **
     return 0;
 }
 
+void trainer_sharded_settle(struct trainer_sharded *sharded)
+{
+    trainer_settle(sharded->share);
+}
+
 /* Array `number` of a trainer's state: its parameters, or one of the optimizer's. `next`: the one that a step
  * would write. */
 static float *array_of(const struct trainer *trainer, size_t number, bool next)

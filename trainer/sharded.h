@@ -11,6 +11,8 @@ struct trainer_sharded;
  * than channels, too many samples, or gradients that are clipped by their norm; -ENOMEM. */
 int trainer_sharded_new(const struct trainer *trainer, struct trainer_sharded **ret_sharded,
                         struct mst_error *err);
+/* As trainer_floats_settle(). */
+void trainer_sharded_settle(struct trainer_sharded *sharded);
 void trainer_sharded_free(struct trainer_sharded *sharded); /* NULL is fine */
 
 /* One step on the share, which is taken from the trainer's parameters when it is the first. Those stay as

@@ -14,6 +14,9 @@
  * in the second-level cache. */
 #define UPDATE_PIECE_FLOATS 32768
 
+/* Memory is settled after so many steps. */
+#define SETTLED_STEPS 3
+
 struct update {
     struct trainer_update step;
     struct trainer_arenas arenas;
@@ -275,6 +278,9 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
     r = advance(trainer, tail[TRAINER_TAIL_PAUSE] > 0, err);
     if (r < 0)
         return r;
+    /* Small pages are at hand at once; a training that goes on is better off with huge ones. */
+    if (trainer->taken < SETTLED_STEPS && ++trainer->taken == SETTLED_STEPS)
+        trainer_settle(trainer);
     const double total_ms = mst_ms_since(start_ns);
     *ret_stats = (struct trainer_step_stats){
         .step = trainer->step,

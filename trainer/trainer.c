@@ -269,6 +269,23 @@ void trainer_free(struct trainer *trainer)
     free(trainer);
 }
 
+void trainer_settle(struct trainer *trainer)
+{
+    for (size_t i = 0; i < 2; i++) {
+        trainer_floats_settle(trainer->parameters[i], trainer->count);
+        for (size_t s = 0; s < trainer->state_count; s++)
+            trainer_floats_settle(trainer->states[i][s], trainer->count);
+    }
+    for (size_t i = 0; i < trainer->gradients_owned; i++)
+        trainer_floats_settle(trainer->gradients[i], trainer->count + TRAINER_TAIL_FLOATS);
+    if (trainer->config.batch >= EVALUATE_BATCH) /* else much of it is never used */
+        trainer_floats_settle(trainer->network.arena, trainer->network.arena_floats);
+    if (trainer->factors)
+        trainer_factors_settle(trainer->factors, trainer);
+    if (trainer->sharded)
+        trainer_sharded_settle(trainer->sharded);
+}
+
 int trainer_check_method(const struct trainer_model *model, enum trainer_method method, struct mst_error *err)
 {
     struct trainer_split split;
@@ -338,6 +355,7 @@ int trainer_set_exchange(struct trainer *trainer, struct trainer_exchange *excha
     trainer->exchange = apart || world > 1 ? exchange : NULL;
     trainer->rank = rank;
     trainer->world = world;
+    trainer->taken = 0;
     return enter_share(trainer, exchange != NULL, err);
 }
 

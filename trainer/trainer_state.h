@@ -29,8 +29,9 @@ struct trainer {
     struct trainer_exchange *exchange; /* borrowed; NULL: alone */
     bool has_crew;                     /* hired, see crew.h */
     uint32_t rank, world;
-    uint64_t step; /* done */
-    size_t count;  /* of parameters */
+    uint64_t step;  /* done */
+    uint32_t taken; /* steps since it was made, until its memory was settled */
+    size_t count;   /* of parameters */
     /* Two arenas each for what a step changes: it reads [current] and writes the other, and they swap when
      * the whole step is in. An error in between leaves the state "after step s". */
     float *parameters[2];
@@ -72,6 +73,8 @@ struct trainer_loss trainer_shard_loss(const struct trainer *trainer, const floa
 /* What the exchange is told of the gradients and what lies behind them. */
 struct trainer_sum trainer_gradient_sum(struct trainer *trainer);
 void trainer_fill_tail(float *tail, const struct trainer_loss *loss, bool pause);
+/* All memory that steps go through, as trainer_floats_settle(). */
+void trainer_settle(struct trainer *trainer);
 /* The mean gradient of [offset, offset + count) is known, in gradients[0]: write the next parameters there.
  * What lies behind the parameters is passed over. Where gradients are clipped, nothing is written before all
  * of it is known. */

@@ -3,6 +3,7 @@
  * direct exchange with one shard a worker; every sum is checked: bench_exchange [--exchange ring|direct|both]
  * [--world N] [--rounds N] [--json FILE]. "Bus" is 2 (N - 1) / N times the vector's bytes by the time, what
  * each worker's link carries one way. Medians are of the slowest worker's rounds. */
+#include "arena.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/net.h"
@@ -200,7 +201,8 @@ static int set_up(struct worker *workers, enum kind kind, uint32_t world, size_t
         workers[rank].world = world;
         workers[rank].rounds = rounds;
         workers[rank].count = count;
-        workers[rank].values = calloc(count + 1, sizeof(float));
+        workers[rank].values = trainer_floats_new(count); /* as a training has them */
+        trainer_floats_settle(workers[rank].values, count);
         workers[rank].ms = calloc(rounds, sizeof(double));
         if (!workers[rank].values || !workers[rank].ms)
             return mst_error_set(err, -ENOMEM, "no memory");

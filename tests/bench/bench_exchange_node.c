@@ -4,6 +4,7 @@
  * [--wire f32|bf16] [--counts N,N,...] [--seconds S]. All workers are told the same but for the rank. Rank 0
  * prints a line of JSON for each count: the time is that of the slowest worker in each round, the bus
  * bandwidth 2 (N - 1) / N times the vector's bytes by the median. Every sum is checked. */
+#include "arena.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/net.h"
@@ -359,12 +360,16 @@ static int run_count(struct run *run, size_t count, struct mst_error *err)
 
 static int run_all(const struct settings *settings, struct mst_error *err)
 {
-    mst_cleanup(mst_freep) float *values = calloc(MAX_COUNT + 1, sizeof *values);
+    size_t most = 1;
+    for (size_t i = 0; i < settings->count_count; i++)
+        most = settings->counts[i] > most ? settings->counts[i] : most;
+    mst_cleanup(mst_freep) float *values = trainer_floats_new(most); /* as a training has them */
+    trainer_floats_settle(values, most);
     mst_cleanup(mst_freep) double *ms = calloc(MAX_ROUNDS, sizeof *ms);
     struct run run = {.settings = settings, .values = values, .ms = ms};
 
     if (!values || !ms)
-        return mst_error_set(err, -ENOMEM, "no memory for %d floats", MAX_COUNT);
+        return mst_error_set(err, -ENOMEM, "no memory for %zu floats", most);
     int r = make_exchange(settings, &run.exchange, err);
     for (size_t i = 0; i < settings->count_count && r >= 0; i++)
         r = run_count(&run, settings->counts[i], err);
