@@ -119,8 +119,14 @@ static void give_up_forming(struct agent *agent)
     char left[64] = "";
     if (gone > 0 && !wait.quorum)
         (void)snprintf(left, sizeof left, ", and %zu that left again", gone);
-    agent_fail(agent, MST_EXIT_TIMEOUT, false, "%zu of %zu %s found in %.0f s%s%s%s%s%s", wait.have,
-               wait.want, wait.quorum ? "slots that the last view's quorum needs" : "workers",
+    char found[96];
+    if (!wait.quorum &&
+        wait.have >= wait.want) /* as where another has its slot, or they do not reach each other */
+        (void)snprintf(found, sizeof found, "no view came about among the %zu workers found", wait.have);
+    else
+        (void)snprintf(found, sizeof found, "%zu of %zu %s found", wait.have, wait.want,
+                       wait.quorum ? "slots that the last view's quorum needs" : "workers");
+    agent_fail(agent, MST_EXIT_TIMEOUT, false, "%s in %.0f s%s%s%s%s%s", found,
                (double)agent->config->wait_ns / 1e9, left, agent->notice[0] ? ": " : "", agent->notice,
                strangers.count > 0 ? "; no workers: " : "", mst_buf_text(&strangers));
 }

@@ -21,6 +21,14 @@ has_event "$work/w4.out" failed reason "no place left" || fail "the fourth does 
 for i in 1 2 3; do
     kill -0 "${pid_of[i]}" 2>/dev/null || fail "w$i was disturbed by the fourth"
 done
+# One that is started twice under one name waits, in nobody's way.
+agent w2 4 train "${common[@]}" --epochs 1000 --steps 1000 --out "$work/again" --wait 2s
+must_end "$last_pid" 10 4 "the second of one name"
+grep -q "no view came about among the 4 workers found in 2 s: .* a worker of the name w2 already" "$work/w2.err" ||
+    fail "the second of one name does not say why it ends"
+for i in 1 3; do
+    [ "$(jq -s 'map(select(.event == "view")) | length' "$work/w$i.out")" -eq 1 ] || fail "w$i was disturbed by it"
+done
 kill -TERM "${pid_of[@]}"
 for i in 1 2 3; do
     finish "${pid_of[i]}" 5
