@@ -134,8 +134,8 @@ static int open_captures(struct station *station, struct mst_error *err)
         int r = discovery_arp_open(&network->choice.interface, &network->arp, err);
         if (r == -EPERM && n == 0)
             mst_log_info("station", "no right to capture packets (CAP_NET_RAW): searching by TCP instead");
-        /* On a link without ARP, workers are found by TCP as well. */
-        if (r < 0 && r != -EPERM && r != -EINVAL)
+        /* On a link without ARP, workers are found by TCP as well; and by muster-launch always. */
+        if (r < 0 && r != -EPERM && r != -EINVAL && r != -ENOTSUP)
             return r;
         if (r < 0 && discovery_choice_narrow(&network->choice, DISCOVERY_TCP_MIN_PREFIX))
             mst_log_warn("station",

@@ -7,7 +7,7 @@ int discovery_arp_open(const struct discovery_interface *interface, struct disco
                        struct mst_error *err)
 {
     (void)interface, (void)ret_arp;
-    return mst_error_set(err, -EPERM, "this program does not capture packets");
+    return mst_error_set(err, -ENOTSUP, "this program does not capture packets");
 }
 
 void discovery_arp_free(struct discovery_arp *arp)

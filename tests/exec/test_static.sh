@@ -56,6 +56,7 @@ all_end 40 0 "${workers[@]}"
 for i in 1 2 3; do
     says "w$i.out" "rank $((i - 1)) of 3 in 3"
 done
+grep -q CAP_NET_RAW "$work"/w?.err && fail "it asks for a right that it has no use for"
 [ -z "$(ls -A "$work/root2/tmp")" ] || fail "something is left in /tmp: $(ls "$work/root2/tmp")"
 
 # PID 1 waits for whatever loses its parent; the program's own user is the one that was there, the network part's is not.
