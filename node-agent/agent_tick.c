@@ -178,8 +178,10 @@ void agent_tick(struct agent *agent)
     if (agent->stop_due && agent->state != AGENT_ENDED)
         stop_without_job(agent);
     agent_check_recovered(agent);
-    if (agent->runner && agent->collector_known && runner_lacks_collector(agent->runner)) {
+    if (agent->runner && runner_lacks_collector(agent->runner)) {
         agent->collector_known = false;
+        mesh_ask_again(agent->mesh, agent->collector.ipv4,
+                       agent->collector.port); /* or it is elsewhere now */
         agent_set_searching(agent);
     }
     if (!is_waiting(agent))

@@ -20,6 +20,15 @@ int mesh_learn(struct mesh *mesh, uint32_t ipv4, uint16_t port, struct mst_error
     return ipv4 == self->ipv4 && port == self->port ? 0 : hosts_learn(&mesh->hosts, ipv4, port, err);
 }
 
+void mesh_ask_again(struct mesh *mesh, uint32_t ipv4, uint16_t port)
+{
+    struct host *host = hosts_find(&mesh->hosts, ipv4, port);
+    if (!host || !host->known)
+        return; /* it is asked already */
+    host->known = false;
+    host->retry_ns = 0;
+}
+
 void mesh_set_dialling(struct mesh *mesh, bool on)
 {
     mesh->dialling = on;

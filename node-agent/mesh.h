@@ -70,6 +70,8 @@ void mesh_free(struct mesh *mesh); /* NULL is fine; closes all without calling b
  * dropped. */
 #define MESH_HOSTS_MAX 4096
 int mesh_learn(struct mesh *mesh, uint32_t ipv4, uint16_t port, struct mst_error *err);
+/* Whoever is known to be there may not be any more: say hello once more, and to whoever is there now. */
+void mesh_ask_again(struct mesh *mesh, uint32_t ipv4, uint16_t port);
 /* While off (at start it is on), only workers that were lost less than HOSTS_KEEP_NS ago are dialled. */
 void mesh_set_dialling(struct mesh *mesh, bool on);
 

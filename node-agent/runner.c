@@ -281,6 +281,7 @@ bool runner_lacks_collector(struct runner *runner)
 {
     pthread_mutex_lock(&runner->lock);
     const bool lacks = runner->lacks_collector;
+    runner->lacks_collector = false;
     pthread_mutex_unlock(&runner->lock);
     return lacks;
 }

@@ -43,7 +43,7 @@ struct job_progress runner_progress(struct runner *runner);
 /* The data connection that the worker of this rank has made to us: owned by the runner from now on. */
 void runner_give_data(struct runner *runner, uint32_t rank, int fd);
 void runner_give_collector(struct runner *runner, const struct discovery_identity *collector);
-/* The collector that was given does not take the files: look for it again. */
+/* Since this was asked last, the collector that was given did not take the files: look for it again. */
 bool runner_lacks_collector(struct runner *runner);
 /* All workers have delivered. */
 void runner_give_all_done(struct runner *runner);

@@ -56,10 +56,10 @@ static bool is_worth_another_try(int code)
            code == -ETIMEDOUT || code == -ENETUNREACH;
 }
 
-static void set_lacking(struct runner *runner, bool lacking)
+static void say_lacking(struct runner *runner)
 {
     pthread_mutex_lock(&runner->lock);
-    runner->lacks_collector = lacking;
+    runner->lacks_collector = true; /* the agent's thread looks several times a second */
     pthread_mutex_unlock(&runner->lock);
 }
 
@@ -77,11 +77,10 @@ static int try_often(struct runner *runner,
         *deliver = NULL;
         if (!is_worth_another_try(r) || try + 1 == DELIVER_TRIES)
             break;
-        set_lacking(runner, true);
+        say_lacking(runner);
         if (runner_wait(runner, runner_never, DELIVER_PAUSE_MS << try) == -ECANCELED)
             return mst_error_set(err, -ECANCELED, "stopped while speaking to the collector");
     }
-    set_lacking(runner, false);
     return r;
 }
 

@@ -279,6 +279,32 @@ static void hosts_are_limited(void **state)
     assert_int_equal(mesh_learn(a->mesh, 0x0a000001U, 7070, NULL), 0); /* known */
 }
 
+/* As a collector that does not take files any more: it may have been replaced, and have said so to nobody. */
+static void who_is_known_is_asked_again_when_it_is_in_doubt(void **state)
+{
+    struct fixture *fixture = *state;
+    struct node *a = new_node(fixture, 0), *b = new_node(fixture, 1);
+    b->self.identity.role = DISCOVERY_ROLE_COLLECTOR;
+    open_mesh(a);
+    open_mesh(b);
+    learn(fixture, 0, 1);
+    UNTIL(fixture, a->seen == 1);
+    turn_for(fixture, 200);
+    assert_int_equal(a->seen, 1); /* known is known */
+    mesh_ask_again(a->mesh, LOOPBACK(3), fixture->port);
+    UNTIL(fixture, a->seen == 2);
+    close_mesh(b);
+    mesh_ask_again(a->mesh, LOOPBACK(3), fixture->port);
+    UNTIL(fixture, says_of(fixture, 0, 1, "refused"));
+    b = new_node(fixture, 1);
+    b->self.identity.role = DISCOVERY_ROLE_COLLECTOR;
+    open_mesh(b);
+    UNTIL(fixture, a->seen == 3);
+    mesh_ask_again(a->mesh, LOOPBACK(77), fixture->port); /* who was never known is left alone */
+    turn_for(fixture, 50);
+    assert_int_equal(a->seen, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +318,7 @@ int main(void)
         WITH_LOOP(silence_is_noticed),
         WITH_LOOP(a_virtual_address_leads_to_a_worker_that_is_known_by_its_own),
         WITH_LOOP(an_address_that_is_taken_is_an_error),
+        WITH_LOOP(who_is_known_is_asked_again_when_it_is_in_doubt),
         WITH_LOOP(hosts_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

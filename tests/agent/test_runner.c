@@ -164,6 +164,8 @@ static void a_collector_that_breaks_off_is_told_again_that_all_is_there(void **s
         runner_give_all_done(runner);
         assert_int_equal(await_end(runner, &err), cases[c].stage);
         assert_int_equal(err.code, cases[c].code);
+        assert_int_equal(runner_lacks_collector(runner), cases[c].breaks > 0); /* told once */
+        assert_false(runner_lacks_collector(runner));
         assert_int_equal(runner_stop(runner, 5000), 0);
         (void)shutdown(collector.listen_fd, SHUT_RDWR);
         assert_int_equal(pthread_join(thread, NULL), 0);
