@@ -65,6 +65,16 @@ static void print_warning(const char *warning)
     (void)fprintf(stderr, "muster: warning: %s\n", text);
 }
 
+/* Before the engine is asked: a name that was mistyped is the commonest fault. */
+static int check_files(const struct cli_common *common, struct mst_error *err)
+{
+    for (size_t i = 0; i < common->file_count; i++) {
+        if (strcmp(common->files[i], "-") != 0 && access(common->files[i], R_OK) < 0)
+            return mst_error_errno(err, -errno, "open '%s'", common->files[i]);
+    }
+    return 0;
+}
+
 /* *ret_is_input: a failure is one of the input. */
 static int load(const struct cli_common *common, struct session *session, const char *stack,
                 struct cli_project *work, bool *ret_is_input, struct mst_error *err)
@@ -86,6 +96,8 @@ static int load(const struct cli_common *common, struct session *session, const 
     *ret_is_input = true;
     if (!is_used)
         return mst_error_set(err, -ENOMEM, "read the stack file: no memory");
+    if (r >= 0)
+        r = check_files(common, err);
     if (r >= 0 && stack)
         r = fill_variables(common, session, stack, &work->variables, ret_is_input, err);
     if (r < 0)

@@ -14,7 +14,7 @@
 static void options_may_stand_in_front_of_the_verb(void **state)
 {
     static const struct {
-        const char *arguments[6];
+        const char *arguments[8];
         int status;
         const char *out, *err;
     } cases[] = {
@@ -25,6 +25,10 @@ static void options_may_stand_in_front_of_the_verb(void **state)
         {{"-Hunix:///nowhere/s", "ls"}, 1, "", "engine at unix:///nowhere/s: No such file"},
         {{"--format", "json", "ls"}, 2, "", "option '--format' stands in front of the verb"},
         {{"-x", "ls"}, 2, "", "option '-x' stands in front of the verb"},
+        {{"deploy", "-H", "unix:///nowhere/s", "-c", "/nowhere/file", "st"},
+         2,
+         "",
+         "muster: open '/nowhere/file': No such"},
         {{"-v"}, 2, "", "Usage: muster"},
         {{"-H"}, 2, "", "Usage: muster"},
         {{"-h"}, 0, "Usage: muster", ""},
