@@ -224,7 +224,7 @@ static int take_gauge(struct autoscale_usage *usage, const struct peers_sample *
     }
     if (series)
         series->average_ns = average_ns;
-    if (series && peers_is_named(sample, "muster_gauge")) {
+    if (series && peers_is_named(sample, "muster_reported_value")) {
         series->pending.value = sample->value;
         series->has_value = true;
     } else if (series) {
@@ -237,7 +237,7 @@ static int take_sample(void *context, const struct peers_sample *sample, struct 
 {
     struct page *page = context;
 
-    if (peers_is_named(sample, "muster_gauge") || peers_is_named(sample, "muster_gauge_reports_total"))
+    if (peers_is_named(sample, "muster_reported_value") || peers_is_named(sample, "muster_reports_total"))
         return take_gauge(page->usage, sample, err);
     if (peers_is_named(sample, "container_cpu_usage_seconds_total") ||
         peers_is_named(sample, "container_memory_working_set_bytes") ||

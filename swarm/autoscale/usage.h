@@ -14,7 +14,7 @@
 /* The question to each monitor. */
 #define AUTOSCALE_QUESTION                                                                                   \
     "/metrics?name[]=container_cpu_usage_seconds_total&name[]=container_last_seen"                           \
-    "&name[]=container_memory_working_set_bytes&name[]=muster_gauge&name[]=muster_gauge_reports_total"
+    "&name[]=container_memory_working_set_bytes&name[]=muster_reported_value&name[]=muster_reports_total"
 #define AUTOSCALE_ANSWER_MAX_BYTES ((size_t)16 << 20)
 
 struct autoscale_series;

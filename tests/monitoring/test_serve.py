@@ -226,7 +226,7 @@ def test_replay(folder):
                 file.write(json.dumps({"event": "gauge", "name": "queue", "value": 0.1 * step - 0.3}) + "\n")
             live.append(monitor.get("/metrics")[2])
     assert b"\nmuster_loss{slot=\"w1.1\"} 0.125\n" in live[-1]
-    assert b"\nmuster_gauge_reports_total{name=\"queue\",slot=\"w1.1\"} 8\n" in live[-1], live[-1]
+    assert b"\nmuster_reports_total{name=\"queue\",slot=\"w1.1\"} 8\n" in live[-1], live[-1]
     with Monitor(str(recording), "--serve", verb="replay") as monitor:
         replayed = [monitor.get(f"/metrics?at=%23{n}")[2] for n in range(9)]
         # The first tick is the page's own, before anybody asked.

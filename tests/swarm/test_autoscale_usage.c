@@ -196,19 +196,21 @@ static void gauges_at(struct world *world, unsigned at_s, double one, double rep
         if (reports[i] < 0)
             continue;
         assert_int_equal(
-            mst_buf_printf(&page,
-                           "muster_gauge{container=\"st_web.%d.t%d\",name=\"queue\",service=\"st_web\"} %g\n"
-                           "muster_gauge_reports_total{container=\"st_web.%d.t%d\",name=\"queue\","
-                           "service=\"st_web\"} %g\n",
-                           i + 1, i + 1, values[i], i + 1, i + 1, reports[i]),
+            mst_buf_printf(
+                &page,
+                "muster_reported_value{container=\"st_web.%d.t%d\",name=\"queue\",service=\"st_web\"} %g\n"
+                "muster_reports_total{container=\"st_web.%d.t%d\",name=\"queue\","
+                "service=\"st_web\"} %g\n",
+                i + 1, i + 1, values[i], i + 1, i + 1, reports[i]),
             0);
     }
     /* Nobody asked for these. */
-    assert_int_equal(
-        mst_buf_append_text(&page, "muster_gauge{container=\"st_web.1.t1\",name=\"x\",service=\"st_web\"} 9\n"
-                                   "muster_gauge{container=\"st_web.9.gone\",name=\"queue\","
-                                   "service=\"st_web\"} 9\n"),
-        0);
+    assert_int_equal(mst_buf_append_text(
+                         &page,
+                         "muster_reported_value{container=\"st_web.1.t1\",name=\"x\",service=\"st_web\"} 9\n"
+                         "muster_reported_value{container=\"st_web.9.gone\",name=\"queue\","
+                         "service=\"st_web\"} 9\n"),
+                     0);
     assert_int_equal(autoscale_usage_begin(&world->usage, &world->view, NULL), 0);
     assert_int_equal(autoscale_usage_take(&world->usage, mst_buf_text(&page), at_s * S, NULL), 0);
     assert_true(world->usage.gauge_count <= 2);
@@ -250,8 +252,8 @@ static void of_a_shared_queue_one_report_is_enough(void **state)
 static void another_service_may_report_it(void **state)
 {
     static const char page[] =
-        "muster_gauge{container=\"st_broker.1.t3\",name=\"queue\",service=\"st_broker\"} 12\n"
-        "muster_gauge_reports_total{container=\"st_broker.1.t3\",name=\"queue\","
+        "muster_reported_value{container=\"st_broker.1.t3\",name=\"queue\",service=\"st_broker\"} 12\n"
+        "muster_reports_total{container=\"st_broker.1.t3\",name=\"queue\","
         "service=\"st_broker\"} 3\n";
     struct world world;
 
