@@ -428,7 +428,7 @@ static void add_training_json(struct json *json, const struct history *history,
     close_with(json, "},");
 }
 
-int history_json(const struct history *history, double since_s, struct mst_buf *text)
+int history_json(const struct history *history, double since_s, bool has_day, struct mst_buf *text)
 {
     struct json json = {.text = text};
     const uint64_t oldest = history->ticks > history->capacity ? history->ticks - history->capacity : 0;
@@ -438,6 +438,7 @@ int history_json(const struct history *history, double since_s, struct mst_buf *
     add(&json, "{");
     add_string(&json, "node", history->node);
     add_string(&json, "version", history->version);
+    add(&json, has_day ? "\"day\":true," : "\"day\":false,");
     add_string(&json, "engine", history->machine.engine);
     add_string(&json, "kernel", history->machine.kernel);
     add_string(&json, "os", history->machine.os);

@@ -43,8 +43,8 @@ void history_release(struct history *history);
 /* One more tick, with rates since the tick before; the first of a container has none. */
 int history_add(struct history *history, const struct monitor_pass *pass, struct mst_error *err);
 
-/* Everything after `since_s` (0: all that is there) as JSON: {"node","version","machine","times":[...],
+/* Everything after `since_s` (0: all that is there) as JSON: {"node","version","day","cpus","times":[...],
  * "containers":[{"id","name",...,"cpu":[...],...}],"trainings":[...]}. What is not known is null. */
-int history_json(const struct history *history, double since_s, struct mst_buf *text);
+int history_json(const struct history *history, double since_s, bool has_day, struct mst_buf *text);
 
 #endif

@@ -215,32 +215,48 @@ static int compare_texts(const void *a, const void *b)
 }
 
 /* Names end in a time that sorts as text. */
-static void remove_oldest(const struct record *record)
+char **record_files(const char *path, size_t *ret_count)
 {
-    mst_cleanup(mst_freep) char *folder = strdup(record->options.path);
-    mst_cleanup(mst_freep) char **names = calloc(RECORD_KEPT_MAX, sizeof *names);
+    mst_cleanup(mst_freep) char *folder = strdup(path);
+    char **paths = calloc(RECORD_KEPT_MAX + 1, sizeof *paths);
     char *slash = folder ? strrchr(folder, '/') : NULL;
     const char *base = slash ? slash + 1 : folder;
     size_t count = 0;
-    if (!folder || !names)
-        return;
+    DIR *dir = NULL;
+    *ret_count = 0;
+    if (folder && paths)
+        dir = opendir(slash == folder ? "/" : slash ? (*slash = '\0', folder) : ".");
+    if (!dir) {
+        free(paths);
+        return NULL;
+    }
     const size_t base_bytes = strlen(base);
-    DIR *dir = opendir(slash == folder ? "/" : slash ? (*slash = '\0', folder) : ".");
-    if (!dir)
-        return;
     for (const struct dirent *entry; count < RECORD_KEPT_MAX && (entry = readdir(dir));) {
         const char *name = entry->d_name;
         if (strncmp(name, base, base_bytes) == 0 && name[base_bytes] == '.' &&
-            strlen(name + base_bytes + 1) == strlen("20260131T235959.999Z") && name[base_bytes + 9] == 'T')
-            names[count++] = strdup(name);
-    }
-    qsort(names, count, sizeof *names, compare_texts);
-    for (size_t i = 0; i < count; i++) {
-        if (names[i] && i + record->options.keep < count && unlinkat(dirfd(dir), names[i], 0) < 0)
-            mst_log_warn("monitor", "'%s' cannot be removed: %s", names[i], strerror(errno));
-        free(names[i]);
+            strlen(name + base_bytes + 1) == strlen("20260131T235959.999Z") && name[base_bytes + 9] == 'T') {
+            paths[count] = mst_format("%s%s", path, name + base_bytes);
+            count += paths[count] != NULL;
+        }
     }
     (void)closedir(dir);
+    qsort(paths, count, sizeof *paths, compare_texts);
+    paths[count] = strdup(path);
+    *ret_count = count + (paths[count] != NULL);
+    return paths;
+}
+
+static void remove_oldest(const struct record *record)
+{
+    size_t count;
+    char **paths = record_files(record->options.path, &count);
+    for (size_t i = 0; i < count; i++) {
+        const bool is_surplus = i + 1 + record->options.keep < count; /* the last is the current one */
+        if (is_surplus && unlink(paths[i]) < 0)
+            mst_log_warn("monitor", "'%s' cannot be removed: %s", paths[i], strerror(errno));
+        free(paths[i]);
+    }
+    free(paths);
 }
 
 static int rotate(struct record *record, struct mst_error *err)

@@ -16,6 +16,10 @@ struct record_options {
 
 struct record;
 
+/* The files that a recording at `path` was rotated into, from the oldest on, then `path` itself: each the
+ * caller's, and the list too. NULL when the folder cannot be read. */
+char **record_files(const char *path, size_t *ret_count);
+
 /* An older file is carried on; what a crash has torn off at its end is cut. -EBADMSG for a file that is no
  * recording, -EBUSY when another process writes to it. */
 int record_open(const struct record_options *options, struct record **ret_record, struct mst_error *err);

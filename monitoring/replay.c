@@ -274,7 +274,7 @@ static void answer(struct projector *projector, struct http_question *question)
             web_answer_error(question, MHD_HTTP_BAD_REQUEST, err.text);
         break;
     case WEB_HISTORY:
-        web_answer_history(projector->web, question, &projector->history);
+        web_answer_history(projector->web, question, &projector->history, NULL);
         break;
     case WEB_NODES:
         web_answer_nodes(projector->web, question);

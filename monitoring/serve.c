@@ -3,6 +3,7 @@
  * a few seconds apart while nobody looks, and a recording. */
 #include "serve.h"
 
+#include "archive.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/log.h"
@@ -20,9 +21,9 @@ struct serve {
     const struct serve_options *options;
     struct web *web;
     struct sampler sampler;
-    struct history history;
-    struct record *record; /* NULL: none */
-    uint64_t lost;         /* passes that a full disk has cost */
+    struct history history, day; /* the page's; the second only beside a recording */
+    struct record *record;       /* NULL: none */
+    uint64_t lost;               /* passes that a full disk has cost */
     int wake_fd;
     uint64_t looked_at_ns, tick_ns, sweep_ns;
 };
@@ -37,6 +38,8 @@ static int take(struct serve *serve, bool is_tick, const struct monitor_pass **r
         r = record_add(serve->record, *ret_pass, &serve->lost, err);
     if (r == 0)
         r = history_add(&serve->history, *ret_pass, err);
+    if (r == 0 && serve->record)
+        r = history_add(&serve->day, *ret_pass, err);
     return r;
 }
 
@@ -57,7 +60,7 @@ static int answer_all(struct serve *serve, struct mst_error *err)
             break;
         case WEB_HISTORY:
             serve->looked_at_ns = mst_now_ns();
-            web_answer_history(serve->web, question, &serve->history);
+            web_answer_history(serve->web, question, &serve->history, serve->record ? &serve->day : NULL);
             break;
         case WEB_NODES:
             web_answer_nodes(serve->web, question);
@@ -128,6 +131,11 @@ static int prepare(struct serve *serve, serve_ready_fn *ready, struct mst_error 
         r = web_wake_open(options->monitor.stop_fd, serve->web, &serve->wake_fd, err);
     if (r == 0 && options->record.path)
         r = record_open(&options->record, &serve->record, err);
+    if (r == 0 && serve->record)
+        r = archive_init(&serve->day, options->web.node, options->web.version, err);
+    if (r == 0 && serve->record)
+        r = archive_load(options->record.path, (double)options->history_ns / (double)MST_NS_PER_S,
+                         &serve->history, &serve->day, err);
     if (r == 0 && ready)
         r = ready(&options->monitor, err);
     if (r == 0)
@@ -151,6 +159,7 @@ int serve_run_when(const struct serve_options *options, serve_ready_fn *ready, s
     web_free(serve.web);
     sampler_release(&serve.sampler);
     history_release(&serve.history);
+    history_release(&serve.day);
     mst_closep(&serve.wake_fd);
     return r;
 }

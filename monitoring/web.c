@@ -155,17 +155,24 @@ void web_answer_metrics(struct web *web, struct http_question *question, const s
         http_answer(question, MHD_HTTP_OK, EXPOSITION_TYPE, mst_buf_text(&web->text), web->text.count);
 }
 
-void web_answer_history(struct web *web, struct http_question *question, const struct history *history)
+void web_answer_history(struct web *web, struct http_question *question, const struct history *history,
+                        const struct history *day)
 {
     const char *since = http_question_value(question, "since", 0);
+    const char *range = http_question_value(question, "range", 0);
     char *end = NULL;
     const double since_s = since ? strtod(since, &end) : 0;
     if ((since && (end == since || *end)) || !isfinite(since_s)) {
         web_answer_error(question, MHD_HTTP_BAD_REQUEST, "since: expected Unix time in seconds\n");
         return;
     }
+    if (range && !(day && strcmp(range, "day") == 0)) {
+        web_answer_error(question, MHD_HTTP_BAD_REQUEST,
+                         "range: expected 'day', of an exporter that records\n");
+        return;
+    }
     mst_buf_clear(&web->text);
-    if (history_json(history, since_s, &web->text) < 0)
+    if (history_json(range ? day : history, since_s, day != NULL, &web->text) < 0)
         web_answer_error(question, MHD_HTTP_INTERNAL_SERVER_ERROR, "the history is too large\n");
     else
         http_answer(question, MHD_HTTP_OK, "application/json", mst_buf_text(&web->text), web->text.count);

@@ -36,7 +36,9 @@ enum web_question web_kind(const struct web *web, const struct http_question *qu
 
 /* Answer, and free the question. */
 void web_answer_metrics(struct web *web, struct http_question *question, const struct monitor_pass *pass);
-void web_answer_history(struct web *web, struct http_question *question, const struct history *history);
+/* `day` (NULL: none) is what `range=day` asks for. */
+void web_answer_history(struct web *web, struct http_question *question, const struct history *history,
+                        const struct history *day);
 void web_answer_nodes(struct web *web, struct http_question *question);
 void web_answer_error(struct http_question *question, int status, const char *text);
 

@@ -12,7 +12,7 @@ const COLORS_DARK = ["#7ab2ff", "#ffab5c", "#69d3a0", "#f08fcb", "#b7a1ff", "#e0
 
 const state = {
   times: [], containers: new Map(), trainings: new Map(), colors: new Map(), charts: {}, paused: false,
-  sort: { key: "cpu", down: true }, wait: POLL_MS, about: {}, last: 0,
+  sort: { key: "cpu", down: true }, wait: POLL_MS, about: {}, last: 0, isDay: false, generation: 0,
 };
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const $ = (id) => document.getElementById(id);
@@ -70,6 +70,7 @@ function take(data) {
   append(state.containers, data.containers, (c) => c.id, VALUES, before, data.times.length);
   append(state.trainings, data.trainings, (t) => t.container + "\n" + t.slot, TRAINING_VALUES, before, data.times.length);
   state.about = data;
+  for (const option of $("range").options) if ("day" in option.dataset) option.hidden = option.disabled = !data.day;
   state.last = state.times.length ? state.times[state.times.length - 1] : 0;
   const surplus = state.times.length - 7200;
   if (surplus <= 0) return;
@@ -146,8 +147,9 @@ function legend(chart) {
 }
 
 // Bytes in steps that read well: a power of two, or that of a unit.
-function byteStep(sets, from) {
-  let largest = 1024;
+// The axis may be longer than the values are, and is so until the next update: more than some lines are never drawn.
+function byteStep(chart, sets, from) {
+  let largest = Math.max(1024, chart.options.scales.y.suggestedMax || 0, chart.scales.y ? chart.scales.y.max : 0);
   for (const set of sets) for (let i = from; i < set.list.length; i++) if (set.list[i] > largest) largest = set.list[i];
   return 2 ** Math.ceil(Math.log2(largest / 5));
 }
@@ -181,7 +183,7 @@ function draw(chart, sets, from) {
   chart.options.scales.x.min = state.times[from];
   chart.options.scales.x.max = state.last;
   sets = sets.filter((set) => set.list.some((value, i) => i >= from && value !== null));
-  if (chart.canvas.dataset.unit === "bytes") chart.options.scales.y.ticks.stepSize = byteStep(sets, from);
+  if (chart.canvas.dataset.unit === "bytes") chart.options.scales.y.ticks.stepSize = byteStep(chart, sets, from);
   chart.data.datasets = sets.map((set) => ({
     label: set.label, name: set.name || set.label, data: points(set.list, from), borderColor: set.color, backgroundColor: set.color, borderDash: set.dash || [],
   }));
@@ -330,8 +332,22 @@ function say(text, isBad) {
   $("status").className = isBad ? "bad" : "";
 }
 
+// Longer ranges are another history, in longer steps: the two do not mix.
+function chooseRange() {
+  const isDay = "day" in $("range").selectedOptions[0].dataset;
+  if (isDay !== state.isDay) {
+    state.isDay = isDay;
+    state.times = [];
+    state.last = 0;
+    state.containers.clear();
+    state.trainings.clear();
+    state.generation++;
+  }
+  show();
+}
+
 async function ask() {
-  const response = await fetch("api/v1/history?since=" + state.last.toFixed(3), { cache: "no-store", signal: AbortSignal.timeout(POLL_MAX_MS) });
+  const response = await fetch("api/v1/history?" + (state.isDay ? "range=day&" : "") + "since=" + state.last.toFixed(3), { cache: "no-store", signal: AbortSignal.timeout(POLL_MAX_MS) });
   if (!response.ok) throw new Error(response.status + " " + response.statusText);
   return response.json();
 }
@@ -339,11 +355,11 @@ async function ask() {
 async function poll() {
   try {
     if (!state.paused && document.visibilityState !== "hidden") {
-      const data = await ask();
+      const generation = state.generation, data = await ask();
       const hasNews = data.times.length > 0;
-      if (hasNews || !state.about.node) { take(data); show(); }
+      if (generation === state.generation && (hasNews || !state.about.node)) { take(data); show(); }
       const age = Date.now() / 1000 - state.last;
-      say(age < 30 ? "live" : state.last ? "recorded until " + new Date(state.last * 1000).toLocaleString() : "waiting for the first sample", false);
+      say(age < (state.isDay ? 300 : 30) ? "live" : state.last ? "recorded until " + new Date(state.last * 1000).toLocaleString() : "waiting for the first sample", false);
     }
     state.wait = POLL_MS;
   } catch (error) {
@@ -360,7 +376,8 @@ function start() {
   const hasCharts = state.charts.cpu !== null;
   $("no-charts").hidden = hasCharts;
   $("charts").hidden = !hasCharts;
-  for (const id of ["range", "group"]) $(id).addEventListener("change", show);
+  $("range").addEventListener("change", chooseRange);
+  $("group").addEventListener("change", show);
   $("filter").addEventListener("input", show);
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   $("pause").addEventListener("click", () => {

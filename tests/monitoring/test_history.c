@@ -27,7 +27,7 @@ static cJSON *json_of(const struct history *history)
 {
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(1 << 22);
     cJSON *json = NULL;
-    assert_int_equal(history_json(history, 0, &text), 0);
+    assert_int_equal(history_json(history, 0, false, &text), 0);
     assert_int_equal(mst_json_parse(mst_buf_text(&text), text.count, "history", &json, NULL), 0);
     return json;
 }
@@ -116,7 +116,7 @@ static void new_ones_push_out_what_has_gone(void **state)
     }
     assert_int_equal(history.count, HISTORY_SERIES_MAX);
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(64 << 20);
-    assert_int_equal(history_json(&history, pass.wall_s - 2, &text), 0);
+    assert_int_equal(history_json(&history, pass.wall_s - 2, false, &text), 0);
     assert_non_null(strstr(mst_buf_text(&text), "\"job-2067\""));
     assert_non_null(strstr(mst_buf_text(&text), "\"job-20\""));
     assert_null(strstr(mst_buf_text(&text), "\"job-19\""));

@@ -112,6 +112,28 @@ def test_http():
         hostile_clients(monitor)
 
 
+class Endless(threading.Thread):
+    """Sends without an end, until it is cut off."""
+
+    def __init__(self, monitor, first, part):
+        super().__init__(daemon=True)
+        self.client, self.first, self.part, self.end = monitor.raw(), first, part, None
+        self.start()
+
+    def run(self):
+        try:
+            self.client.sendall(self.first)
+            while True:
+                self.client.sendall(self.part)
+        except OSError as error:
+            self.end = error
+
+    def check(self):
+        self.join(PATIENCE_S)
+        assert isinstance(self.end, (BrokenPipeError, ConnectionResetError)), (self.first[:40], self.end)
+        self.client.close()
+
+
 def hostile_clients(monitor):
     """None of these may keep the page or the ticks from others."""
     idle = [monitor.raw() for _ in range(100)]  # say nothing
@@ -137,11 +159,18 @@ def hostile_clients(monitor):
                 assert not answer.startswith(b"HTTP/1.1 200"), (text[:40], answer)
             except OSError as error:  # cut off: as good as an answer
                 assert error.errno in (errno.ENOTCONN, errno.EPIPE, errno.ECONNRESET), (text[:40], error)
+    endless = [Endless(monitor, b"GET /metrics?", b"a" * 1000),
+               Endless(monitor, b"GET / HTTP/1.1\r\n", b"A: b\r\n" * 100),
+               Endless(monitor, b"POST /metrics HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+                       b"3e8\r\n" + b"x" * 1000 + b"\r\n"),
+               Endless(monitor, b"", b"\r\n" * 500)]
     newest = [json.loads(monitor.get("/api/v1/history")[2])["times"][-1]]
     for _ in range(3):  # ticks go on, and whoever asks decently is served
         newest.append(wait_until("a tick", lambda: (lambda t: t if t > newest[-1] else None)(
             json.loads(monitor.get("/api/v1/history")[2])["times"][-1])))
         assert monitor.get("/metrics")[0] == 200
+    for client in endless:
+        client.check()
     for client in idle + slow + deaf:
         client.close()
 
@@ -218,6 +247,7 @@ def test_replay(folder):
     options = ["--events", str(events)]
     live = []
     with Monitor("--record", str(recording), "--interval", "1h", *options) as monitor:
+        wait_until("the page's own first tick", lambda: monitor.get("/-/ready")[0] == 200)
         for step in range(8):
             with events.open("a") as file:
                 file.write(json.dumps({"event": "progress", "slot": "w1.1", "rank": 0, "epoch": 1, "epochs": 2,
@@ -266,7 +296,8 @@ def test_prometheus(folder):
         page = monitor.get("/metrics")[2]
         lint = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, timeout=PATIENCE_S,
                               check=False).stderr.decode()
-        allowed = ("cadvisor_version_info label names", "container_memory_failcnt counter")
+        allowed = ("cadvisor_version_info label names", "container_memory_failcnt counter",
+                   "container_fs_inodes_total non-counter")
         complaints = [line for line in lint.splitlines() if not line.startswith(allowed)]
         assert not complaints, complaints
         (folder / "prometheus.yml").write_text(
