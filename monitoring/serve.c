@@ -11,11 +11,12 @@
 
 #include <microhttpd.h>
 
-#define SWEEP_NS     MST_NS_PER_S
-#define IDLE_TICK_NS (5 * MST_NS_PER_S)
-#define LOOKED_AT_NS (30 * MST_NS_PER_S) /* after the page's last question it is taken for closed */
-#define TICKS_MIN    10
-#define TICKS_MAX    7200
+#define SWEEP_NS      MST_NS_PER_S
+#define IDLE_TICK_NS  (5 * MST_NS_PER_S)
+#define LOOKED_AT_NS  (30 * MST_NS_PER_S) /* after the page's last question it is taken for closed */
+#define QUESTIONS_MAX 256                 /* at a time; more wait for the next round */
+#define TICKS_MIN     10
+#define TICKS_MAX     7200
 
 struct serve {
     const struct serve_options *options;
@@ -43,12 +44,18 @@ static int take(struct serve *serve, bool is_tick, const struct monitor_pass **r
     return r;
 }
 
-/* All that are there: those that ask for metrics share one reading. */
+/* All that are there: those that ask for metrics share one reading. Who asks while it goes on is answered
+ * from the next one: no answer is older than its question. */
 static int answer_all(struct serve *serve, struct mst_error *err)
 {
+    struct http_question *questions[QUESTIONS_MAX];
     const struct monitor_pass *pass = NULL;
+    size_t count = 0;
     int r = 0;
-    for (struct http_question *question; (question = http_next(web_http(serve->web)));) {
+    while (count < QUESTIONS_MAX && (questions[count] = http_next(web_http(serve->web))))
+        count++;
+    for (size_t i = 0; i < count; i++) {
+        struct http_question *question = questions[i];
         switch (web_kind(serve->web, question)) {
         case WEB_METRICS:
             if (!pass && r == 0)
