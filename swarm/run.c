@@ -73,6 +73,7 @@ static int train(struct run *run, struct mst_error *err)
         .nodes = &run->plan.nodes,
         .stack = run->project->stack,
         .stats = run->folder.stats,
+        .events = &run->folder.events,
         .deadline_ns = run->options->timeout_ns > 0 ? mst_now_ns() + run->options->timeout_ns : 0,
     };
     r = watch_start(&run->watch, err);
@@ -154,6 +155,8 @@ static int write_results(struct run *run, int code, const struct mst_error *why,
     r = history_csv_write_missing(run->folder.path, &run->watch.workers, err);
     if (r >= 0)
         r = stats_csv_commit(run->folder.stats, err);
+    if (r >= 0)
+        r = events_log_commit(&run->folder.events, err);
     if (r >= 0)
         r = summary_write(&summary, err);
     if (r < 0)

@@ -43,15 +43,18 @@ int runfolder_make(const char *parent, const char *name, const char *stack, stru
 {
     struct runfolder folder = {.path = mst_path_join(parent, name), .started_s = mst_wall_s()};
     mst_cleanup(mst_freep) char *stats_path = folder.path ? mst_path_join(folder.path, "stats.csv") : NULL;
-    int r = stats_path ? mst_make_folders(parent, 0755, err)
+    mst_cleanup(mst_freep) char *events_path = folder.path ? mst_path_join(folder.path, "events.jsonl") : NULL;
+    int r = stats_path && events_path ? mst_make_folders(parent, 0755, err)
                        : mst_error_set(err, -ENOMEM, "run folder: no memory");
 
     if (r >= 0 && mkdir(folder.path, 0755) < 0)
         r = mst_error_errno(err, -errno, "make run folder '%s'", folder.path);
     if (r >= 0) {
         r = stats_csv_new(stats_path, stack, &folder.stats, err);
+        if (r >= 0)
+            r = events_log_open(&folder.events, events_path, err);
         if (r < 0)
-            (void)rmdir(folder.path);
+            runfolder_remove_empty(&folder);
     }
     if (r < 0) {
         runfolder_release(&folder);
@@ -64,6 +67,7 @@ int runfolder_make(const char *parent, const char *name, const char *stack, stru
 void runfolder_remove_empty(struct runfolder *folder)
 {
     stats_csv_freep(&folder->stats);
+    events_log_release(&folder->events);
     if (folder->path)
         (void)rmdir(folder->path); /* fails when something is in it, as it should */
 }
@@ -71,6 +75,7 @@ void runfolder_remove_empty(struct runfolder *folder)
 void runfolder_release(struct runfolder *folder)
 {
     stats_csv_freep(&folder->stats);
+    events_log_release(&folder->events);
     free(folder->path);
     folder->path = NULL;
 }

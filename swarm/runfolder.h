@@ -3,11 +3,13 @@
 #ifndef SWARM_RUNFOLDER_H
 #define SWARM_RUNFOLDER_H
 
+#include "events_log.h"
 #include "stats_csv.h"
 
 struct runfolder {
     char *path;              /* owned */
     struct stats_csv *stats; /* its file is open: writing works */
+    struct events_log events;
     double started_s;
 };
 

@@ -24,8 +24,10 @@ static int take_message(void *context, const struct log_message *message, struct
 {
     struct watch *watch = context;
     mst_cleanup(mst_json_deletep) cJSON *sample = NULL;
-    const int r = workers_take(&watch->workers, message, &sample, err);
+    int r = workers_take(&watch->workers, message, &sample, err);
 
+    if (r >= 0 && watch->events && workers_by_task(&watch->workers, message->task_id))
+        r = events_log_add(watch->events, message->text, message->count, err);
     return r >= 0 && sample && watch->stats ? stats_csv_add(watch->stats, sample, err) : r;
 }
 

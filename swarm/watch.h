@@ -12,6 +12,7 @@
 #ifndef SWARM_WATCH_H
 #define SWARM_WATCH_H
 
+#include "events_log.h"
 #include "logfollow.h"
 #include "nodes.h"
 #include "progress.h"
@@ -24,6 +25,7 @@ struct watch {
     const struct swarm_nodes *nodes;
     const char *stack;
     struct stats_csv *stats; /* NULL: samples are dropped */
+    struct events_log *events; /* NULL: what workers say is not kept */
     uint64_t deadline_ns;    /* 0: none */
     struct workers workers;  /* owned from here on */
     struct logfollow *follow;
