@@ -197,6 +197,8 @@ int cli_project_ship(const struct cli_common *common, struct cli_project *work, 
 
 /* The verbs: arguments from the verb on, exit status back. */
 int verb_autoscale(int argc, char **argv);
+int verb_compare(int argc, char **argv);
+int verb_compare_host(int argc, char **argv);
 int verb_config(int argc, char **argv);
 int verb_deploy(int argc, char **argv);
 int verb_inspect(int argc, char **argv);

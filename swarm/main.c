@@ -27,6 +27,8 @@ static const struct {
     {"autoscale", verb_autoscale, "scale services by their labels and what the monitors say"},
     {"node", verb_node, "check whether the nodes are fit for a stack"},
     {"rm", verb_rm, "remove stacks"},
+    {"compare", verb_compare, "containers and bare metal: the same training by turns, and what differs"},
+    {"compare-host", verb_compare_host, NULL}, /* which compare starts on its hosts */
     {"report", verb_report, "make a page of experiments, or of run folders side by side"},
 };
 
@@ -36,7 +38,8 @@ static int help(FILE *stream, int status)
                 "Stacks on a Docker Swarm, and the training that runs in them.\n\nVerbs:\n",
                 stream);
     for (size_t i = 0; i < MST_ARRAY_COUNT(verbs); i++)
-        (void)fprintf(stream, "  %-10s%s\n", verbs[i].name, verbs[i].help);
+        if (verbs[i].help)
+            (void)fprintf(stream, "  %-10s%s\n", verbs[i].name, verbs[i].help);
     (void)fputs(
         "\n'muster help VERB' says more. Exit status: 0 done, 1 failed, 2 bad usage or input, 3 refused\n"
         "by the engine, 4 timed out, 5 rolled back, 6 will not converge, 7 the training failed,\n"

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run folder says of its run, as far as the experiment must know. */
+#ifndef EXPERIMENT_CONDUCT_RESULTS_H
+#define EXPERIMENT_CONDUCT_RESULTS_H
+
+#include "muster/error.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct conduct_results_cpu_row {
+    char node[128], container[96];
+    double seconds;
+};
+
+struct conduct_results {
+    cJSON *run;                           /* run.json; owned */
+    struct conduct_results_cpu_row *cpus; /* of workers, from stats.csv; owned */
+    size_t cpu_count;
+    bool has_cpu;
+    double last_start_s; /* when the last worker's process started, by its own clock; -1: not told */
+    double total_seconds, ms_per_step; /* -1; of the worker of rank 0 */
+    char digest[72];
+};
+
+int conduct_results_read(const char *folder, struct conduct_results *ret_results, struct mst_error *err);
+void conduct_results_release(struct conduct_results *results);
+/* Does it count? Not when it is not done, when a worker was lost on the way (it may have come back: the times
+ * are not those of an undisturbed run), or when models differ. */
+int conduct_results_judge(const struct conduct_results *results, size_t workers, struct mst_error *err);
+/* CPU time of the workers on a node. */
+double conduct_results_cpu(const struct conduct_results *results, const char *node);
+
+#endif
