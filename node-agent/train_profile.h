@@ -38,8 +38,7 @@ struct profile_quantiles {
     double mean, p50, p90, p99, max;
 };
 
-/* Another worker, as long as this one lives: steps whose last pause ended with its bytes, and all pauses in
- * those. */
+/* Another worker, as long as this one lives: steps whose longest pause it ended, and all pauses in those. */
 struct profile_peer {
     char slot[DISCOVERY_SLOT_BYTES];
     uint64_t steps, epoch_steps;

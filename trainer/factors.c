@@ -216,10 +216,7 @@ static int finish(struct trainer_factors *factors, struct trainer *trainer,
     const int r = trainer->exchange ? exchange_gather_finish(trainer->exchange, &own, err) : 0;
     if (r < 0)
         return r;
-    stats->wait_ms += own.wait_ms;
-    stats->transfer_ms += own.transfer_ms;
-    stats->bytes_sent += own.bytes_sent;
-    stats->waited_for = own.waited_for ? own.waited_for : stats->waited_for;
+    exchange_stats_add(stats, &own);
     return 0;
 }
 

@@ -101,14 +101,6 @@ static int make_room(struct trainer_lockstep *lockstep, const struct trainer *tr
     return 0;
 }
 
-static void add_stats(struct trainer_exchange_stats *all, const struct trainer_exchange_stats *own)
-{
-    all->wait_ms += own->wait_ms;
-    all->transfer_ms += own->transfer_ms;
-    all->bytes_sent += own->bytes_sent;
-    all->waited_for = own->waited_for ? own->waited_for : all->waited_for;
-}
-
 /* The parts of all shards, `floats` each; this worker's are there. */
 static int gather(struct trainer_lockstep *lockstep, struct trainer *trainer, size_t floats,
                   struct trainer_exchange_stats *stats, struct mst_error *err)
@@ -129,7 +121,7 @@ static int gather(struct trainer_lockstep *lockstep, struct trainer *trainer, si
     if (r >= 0)
         r = exchange_gather_finish(trainer->exchange, &own, err);
     if (r >= 0)
-        add_stats(stats, &own);
+        exchange_stats_add(stats, &own);
     return r;
 }
 
@@ -287,7 +279,7 @@ static int sum_gradients(struct trainer *trainer, struct trainer_exchange_stats 
     if (r >= 0)
         r = exchange_finish(trainer->exchange, &own, err);
     if (r >= 0)
-        add_stats(stats, &own);
+        exchange_stats_add(stats, &own);
     return r;
 }
 

@@ -146,10 +146,7 @@ static int sum(struct trainer *trainer, uint64_t purpose, float *values, size_t 
     const int r = trainer_exchange_sum(trainer->exchange, trainer->step | purpose, values, count, &own, err);
     if (r < 0)
         return r;
-    stats->wait_ms += own.wait_ms;
-    stats->transfer_ms += own.transfer_ms;
-    stats->bytes_sent += own.bytes_sent;
-    stats->waited_for = own.waited_for ? own.waited_for : stats->waited_for;
+    exchange_stats_add(stats, &own);
     return 0;
 }
 

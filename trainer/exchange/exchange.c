@@ -228,9 +228,13 @@ static int take_events(struct trainer_exchange *exchange, struct mst_error *err)
     return 0;
 }
 
-/* After a pause: whose socket can go on. */
-static void note_who_came(struct trainer_exchange *exchange)
+/* A pause has ended: whose socket can go on? Shorter ones tell less of who is slow than of who was asleep. */
+static void note_pause(struct trainer_exchange *exchange, uint64_t pause_ns)
 {
+    exchange->paused_ns += pause_ns;
+    if (pause_ns <= exchange->longest_ns)
+        return;
+    exchange->longest_ns = pause_ns;
     for (size_t i = 0; i < exchange->link_count; i++) {
         if (exchange->fds[i + 1].revents)
             exchange->waited_for = exchange->links[i].peer + 1;
@@ -257,10 +261,8 @@ static int wait_for_links(struct trainer_exchange *exchange, bool wait, struct m
     if (wait && n == 0)
         n = poll(exchange->fds, exchange->link_count + 1, mst_ms_until(deadline_ns, INT32_MAX));
     const uint64_t end_ns = mst_now_ns();
-    if (wait && end_ns - start_ns >= PAUSE_NS) {
-        exchange->paused_ns += end_ns - start_ns;
-        note_who_came(exchange);
-    }
+    if (wait && end_ns - start_ns >= PAUSE_NS)
+        note_pause(exchange, end_ns - start_ns);
     if (n < 0 && errno != EINTR)
         return mst_error_errno(err, -errno, "wait for the other workers");
     if (n == 0 && wait && end_ns >= deadline_ns)
@@ -325,6 +327,7 @@ static void start(struct trainer_exchange *exchange, const struct exchange_traff
     exchange->step = step;
     exchange->progress_ns = mst_now_ns();
     exchange->paused_ns = 0;
+    exchange->longest_ns = 0;
     exchange->waited_for = 0;
     exchange->bytes_sent = exchange->bytes_received = 0;
 }
@@ -388,9 +391,21 @@ int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_s
         .wait_ms = (double)exchange->paused_ns / MST_NS_PER_MS,
         .transfer_ms = (double)(total_ns - exchange->paused_ns) / MST_NS_PER_MS,
         .bytes_sent = exchange->bytes_sent,
+        .longest_ms = (double)exchange->longest_ns / MST_NS_PER_MS,
         .waited_for = exchange->waited_for,
     };
     return 0;
+}
+
+void exchange_stats_add(struct trainer_exchange_stats *all, const struct trainer_exchange_stats *own)
+{
+    all->wait_ms += own->wait_ms;
+    all->transfer_ms += own->transfer_ms;
+    all->bytes_sent += own->bytes_sent;
+    if (own->longest_ms > all->longest_ms) {
+        all->longest_ms = own->longest_ms;
+        all->waited_for = own->waited_for;
+    }
 }
 
 int exchange_gather_begin(struct trainer_exchange *exchange, const struct trainer_gather *gather,

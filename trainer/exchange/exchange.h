@@ -159,7 +159,8 @@ struct trainer_exchange {
     } gather;
     uint64_t progress_ns; /* mst_now_ns() of the last byte moved */
     uint64_t paused_ns;   /* spent in waiting, without a byte */
-    uint32_t waited_for;  /* 1 + the rank that ended the last pause; 0: none yet */
+    uint64_t longest_ns;  /* of those pauses */
+    uint32_t waited_for;  /* 1 + the rank that ended it; 0: none yet */
     uint64_t bytes_sent, bytes_received;
 };
 
@@ -182,6 +183,9 @@ int exchange_ready(struct trainer_exchange *exchange, size_t part, size_t offset
                    struct mst_error *err);
 int exchange_finish(struct trainer_exchange *exchange, struct trainer_exchange_stats *ret_stats,
                     struct mst_error *err);
+
+/* Several exchanges of one step. */
+void exchange_stats_add(struct trainer_exchange_stats *all, const struct trainer_exchange_stats *own);
 
 /* While a sum is under way: the `index`-th range of the vector in which this worker had better make its
  * values final, since it is the next that others wait for. false: there is none, or no more; from the end,

@@ -166,7 +166,8 @@ struct trainer_exchange_stats {
     double wait_ms; /* in pauses of 2 ms or more without a byte: a neighbour is still computing, or stopped */
     double transfer_ms;  /* the rest, until the sum was complete */
     uint64_t bytes_sent; /* frames and payload */
-    uint32_t waited_for; /* 1 + the rank whose bytes, or room for ours, ended the last such pause; 0: nobody */
+    double longest_ms;   /* of those pauses */
+    uint32_t waited_for; /* 1 + the rank whose bytes, or room for ours, ended that one; 0: nobody */
 };
 
 /* What the floats of a gradient become on the wire: binary32 as they are, or bfloat16, half the bytes with 8
@@ -374,7 +375,7 @@ struct trainer_step_stats {
     double wait_ms;
     double transfer_ms;
     uint64_t bytes_sent;
-    uint32_t waited_for; /* 1 + the rank that the exchange's last pause was for, 0: nobody */
+    uint32_t waited_for; /* 1 + the rank that the exchange's longest pause was for, 0: nobody */
     bool paused;         /* a worker asked for it in this step; the same in all of them */
 };
 
