@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define WHERE_BYTES 512
+#define MAX_EPOCHS  100000 /* as the programs' options: a history of more would be larger than one may be */
+#define MAX_STEPS   1000000000
 
 static const char *const recipe_keys[] = {"loss",       "optimizer", "lr",    "schedule", "weight_decay",
                                           "clip_norm",  "shift",     "batch", "epochs",   "steps",
@@ -202,11 +204,11 @@ static int read_recipe(const cJSON *json, const char *what, struct trainer_recip
     if (r >= 0)
         r = read_whole(json, "batch", TRAINER_MAX_BATCH, what, &recipe->batch, err);
     if (r >= 0)
-        r = read_whole(json, "epochs", 1000000, what, &recipe->epochs, err);
+        r = read_whole(json, "epochs", MAX_EPOCHS, what, &recipe->epochs, err);
     if (r >= 0)
-        r = read_whole(json, "steps", UINT32_MAX, what, &recipe->steps, err);
+        r = read_whole(json, "steps", MAX_STEPS, what, &recipe->steps, err);
     if (r >= 0)
-        r = read_whole(json, "patience", 1000000, what, &recipe->patience, err);
+        r = read_whole(json, "patience", MAX_EPOCHS, what, &recipe->patience, err);
     if (r >= 0 && recipe->patience > 0 && !(recipe->validation > 0))
         r = mst_error_set(
             err, -EBADMSG,

@@ -84,6 +84,9 @@ static const struct {
     {"{\"batch\":0}", "key 'batch'"},
     {"{\"batch\":1.5}", "key 'batch'"},
     {"{\"epochs\":\"ten\"}", "key 'epochs'"},
+    {"{\"epochs\":100001}", "key 'epochs'"},
+    {"{\"steps\":1000000001}", "key 'steps'"},
+    {"{\"patience\":100001,\"validation\":0.1}", "key 'patience'"},
     {"{\"validation\":1}", "key 'validation' must be a number from 0 to 0.9"},
     {"{\"patience\":2}", "key 'patience' needs 'validation'"},
 };
