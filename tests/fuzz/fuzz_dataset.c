@@ -16,7 +16,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-static char folder[] = "/tmp/muster-fuzz-dataset.XXXXXX";
+/* In memory where that can be: it is written to for every input. */
+static char in_memory[] = "/dev/shm/muster-fuzz-dataset.XXXXXX",
+            on_disk[] = "/tmp/muster-fuzz-dataset.XXXXXX";
+static const char *folder;
 
 static void put(const char *name, const void *bytes, size_t count)
 {
@@ -47,7 +50,10 @@ static void remove_folder(void)
 
 static void make_folder(void)
 {
-    if (!mkdtemp(folder) || atexit(remove_folder) != 0)
+    folder = mkdtemp(in_memory);
+    if (!folder)
+        folder = mkdtemp(on_disk);
+    if (!folder || atexit(remove_folder) != 0)
         abort();
     put_text("a.csv", "color,size,weight,label\nred,1,2.5,0\ngreen,2,-3,1\nred,3,1e3,2\nblue,4,0,1\n"
                       "green,5,7,0\nblue,6,8,2\nred,7,9,1\ngreen,8,1,0\n");
