@@ -159,7 +159,7 @@ for rate in ${rates//,/ }; do
         $turns[0] + {
             turns: length, min_ms: ([$turns[].min_ms] | min), median_ms: ([$turns[].median_ms] | middle),
             chosen: ([$turns[].chosen] | unique | map(. // "") | join("/")),
-            setting: ([$turns[].setting // empty] | unique | join("/")),
+            setting: ($turns | min_by(.median_ms).setting // ""),
             of_ddp: ([$turns[].of_ddp // empty] | if length > 0 then middle else null end),
             of_ddp_least: ([$turns[].of_ddp // empty] | min),
             of_ddp_most: ([$turns[].of_ddp // empty] | max)}' "$test_folder/turns" |
