@@ -40,7 +40,7 @@ for event in "$@"; do
     for at in 1 2 "$last"; do
         victim=$((victim % 3 + 1))
         for i in 1 2 3; do
-            rm -rf "$work/w$i" "$work/state$i"
+            rm -rf "$work/w$i" "$work/state$i" "$work/w$i.out"
             surviving "$i"
         done
         wait_for 60 "$work/w$victim.out" "\"event\":\"$event\".*\"epoch\":$at,"
