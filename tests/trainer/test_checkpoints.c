@@ -365,7 +365,8 @@ static void what_does_not_belong_here_is_passed_over_with_the_reason(void **stat
     assert_int_equal(mkdir(folder, 0755), 0);
     assert_int_equal(restored_step(fixture, "a"), 4);
     assert_non_null(strstr(fixture->reasons, "checkpoint-9.safetensors' is no checkpoint: it has no seal"));
-    assert_non_null(strstr(fixture->reasons, "checkpoint-12.safetensors': not a safetensors file"));
+    assert_non_null(
+        strstr(fixture->reasons, "checkpoint-12.safetensors': expected a file, and it is a folder"));
     assert_int_equal(rmdir(folder), 0);
 
     struct trainer_checkpoint checkpoint;
