@@ -27,7 +27,9 @@ export MUSTER_PROMETHEUS_IMAGE=muster-test-prometheus:1
 run 120 "$muster" deploy -c "$test_folder/monitoring.yml" monitoring
 expect_status 0
 monitors_run() {
-    (($(docker service ps monitoring_monitor --filter desired-state=running --format '{{.CurrentState}}' | grep -c ^Running) == 3))
+    local states
+    states=$(docker service ps monitoring_monitor --filter desired-state=running --format '{{.CurrentState}}')
+    (($(grep -c ^Running <<<"$states") == 3))
 }
 wait_until 60 "a monitor on each node" monitors_run
 # What the stack's own image begins with.
