@@ -150,7 +150,9 @@ static int receive_some(struct trainer_exchange *exchange, struct exchange_link 
 
     if (!link->readable || !listens(exchange, link))
         return 0;
+    const uint64_t before = exchange->bytes_received;
     const int r = exchange_link_receive(link, &own, &exchange->bytes_received, err);
+    link->received += exchange->bytes_received - before;
     if (r == EXCHANGE_LINK_FRAME) {
         const int checked = check_frame(exchange, link, err);
         return checked < 0 ? checked : 1;
@@ -228,17 +230,39 @@ static int take_events(struct trainer_exchange *exchange, struct mst_error *err)
     return 0;
 }
 
-/* A pause has ended: whose socket can go on? Shorter ones tell less of who is slow than of who was asleep. */
+/* Whom was a pause for that has just ended? The one of whom least has come, among those of whom something is
+ * still to come: the bytes that end it may be another's, who had them from the slow one a moment before. Of
+ * several, and where there is only something to send, the one whose socket can go on. */
+static uint32_t whom_it_was_for(const struct trainer_exchange *exchange)
+{
+    uint64_t least = UINT64_MAX;
+    uint32_t whom = 0;
+
+    for (size_t i = 0; i < exchange->link_count; i++) {
+        const struct exchange_link *link = &exchange->links[i];
+        if (exchange->traffic->awaits(exchange, link) && link->received < least)
+            least = link->received;
+    }
+    for (size_t i = 0; i < exchange->link_count; i++) {
+        const struct exchange_link *link = &exchange->links[i];
+        const bool ready = exchange->fds[i + 1].revents != 0;
+        const bool may_be = least == UINT64_MAX
+                                ? ready
+                                : exchange->traffic->awaits(exchange, link) && link->received == least;
+        if (may_be && (whom == 0 || ready))
+            whom = link->peer + 1;
+    }
+    return whom;
+}
+
+/* Shorter pauses than the longest tell less of who is slow than of who was asleep. */
 static void note_pause(struct trainer_exchange *exchange, uint64_t pause_ns)
 {
     exchange->paused_ns += pause_ns;
     if (pause_ns <= exchange->longest_ns)
         return;
     exchange->longest_ns = pause_ns;
-    for (size_t i = 0; i < exchange->link_count; i++) {
-        if (exchange->fds[i + 1].revents)
-            exchange->waited_for = exchange->links[i].peer + 1;
-    }
+    exchange->waited_for = whom_it_was_for(exchange);
 }
 
 /* Until a socket can go on; without `wait`, only look. 1: one can, or it is worth another look; 0: none. */
@@ -328,6 +352,8 @@ static void start(struct trainer_exchange *exchange, const struct exchange_traff
     exchange->progress_ns = mst_now_ns();
     exchange->paused_ns = 0;
     exchange->longest_ns = 0;
+    for (size_t i = 0; i < exchange->link_count; i++)
+        exchange->links[i].received = 0;
     exchange->waited_for = 0;
     exchange->bytes_sent = exchange->bytes_received = 0;
 }

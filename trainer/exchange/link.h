@@ -9,8 +9,9 @@
 #include <stddef.h>
 
 struct exchange_link {
-    int fd;        /* owned by the exchange */
-    uint32_t peer; /* its rank */
+    int fd;            /* owned by the exchange */
+    uint32_t peer;     /* its rank */
+    uint64_t received; /* bytes of what is under way */
     bool readable,
         writable; /* worth a try: false once the socket had nothing, true again when poll(2) says so */
     struct {

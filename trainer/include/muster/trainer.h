@@ -167,7 +167,7 @@ struct trainer_exchange_stats {
     double transfer_ms;  /* the rest, until the sum was complete */
     uint64_t bytes_sent; /* frames and payload */
     double longest_ms;   /* of those pauses */
-    uint32_t waited_for; /* 1 + the rank whose bytes, or room for ours, ended that one; 0: nobody */
+    uint32_t waited_for; /* 1 + the rank of whom least had come by the end of that one; 0: nobody */
 };
 
 /* What the floats of a gradient become on the wire: binary32 as they are, or bfloat16, half the bytes with 8
