@@ -181,6 +181,7 @@ static void decide(struct autoscale *scaler, const struct look *look, const stru
     char missing[200] = "", why[400];
     struct autoscale_input input = {
         .now_ns = mst_now_ns(),
+        .interval_ns = scaler->options->interval_ns,
         .replicas = subject->replicas,
         .running = (uint32_t)subject->task_count,
         .without_room = subject->without_room,
@@ -240,16 +241,16 @@ static int judge(struct autoscale *scaler, struct look *look, struct mst_error *
             *err = fault;
             return r;
         }
-        if (r < 0 && result == 0) {
+        if (r < 0 && result < 0) { /* the first is the caller's to tell */
+            mst_log_error("autoscale", "%s", fault.text);
+        } else if (r < 0) {
             *err = fault;
             result = r;
-        } else if (r < 0) {
-            mst_log_error("autoscale", "%s", fault.text);
-        }
-        if (r >= 0 && !scaler->options->is_once)
+        } else if (!scaler->options->is_once) {
             r = autoscale_tell(&scaler->sink, known, row, scaler->options->is_dry, err);
-        if (r == SWARM_READER_LEFT || (r < 0 && r != fault.code))
-            return r;
+            if (r < 0)
+                return r;
+        }
     }
     return result;
 }

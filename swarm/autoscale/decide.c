@@ -60,16 +60,23 @@ static uint64_t bucket_ns(const struct autoscale_policy *policy)
     return width > 0 ? width : 1;
 }
 
-static void remember(const struct autoscale_policy *policy, uint64_t now_ns, uint32_t wanted,
-                     struct autoscale_memory *memory)
+/* A monitor that was away for a moment is no gap; after one, what was needed meanwhile is not known. */
+static uint64_t gap_ns(const struct autoscale_policy *policy, const struct autoscale_input *input)
 {
-    const uint64_t number = now_ns / bucket_ns(policy);
-    const size_t at = (size_t)(number % AUTOSCALE_BUCKETS);
-    const uint64_t gap_ns = policy->average_ns > 15 * MST_NS_PER_S ? policy->average_ns : 15 * MST_NS_PER_S;
+    const uint64_t moment_ns = policy->average_ns + policy->window_ns / 4, looks_ns = 3 * input->interval_ns;
 
-    if (memory->since_ns == 0 || now_ns - memory->last_ns > gap_ns + policy->window_ns / 4)
-        memory->since_ns = now_ns;
-    memory->last_ns = now_ns;
+    return moment_ns > looks_ns ? moment_ns : looks_ns;
+}
+
+static void remember(const struct autoscale_policy *policy, const struct autoscale_input *input,
+                     uint32_t wanted, struct autoscale_memory *memory)
+{
+    const uint64_t number = input->now_ns / bucket_ns(policy);
+    const size_t at = (size_t)(number % AUTOSCALE_BUCKETS);
+
+    if (memory->since_ns == 0 || input->now_ns - memory->last_ns > gap_ns(policy, input))
+        memory->since_ns = input->now_ns;
+    memory->last_ns = input->now_ns;
     if (memory->buckets[at].number != number || memory->buckets[at].wanted < wanted)
         memory->buckets[at].wanted = wanted;
     memory->buckets[at].number = number;
@@ -259,7 +266,7 @@ void autoscale_decide(const struct autoscale_policy *policy, const struct autosc
         wanted = clamp(policy, more > input->replicas ? more : input->replicas);
     else if (less < input->replicas)
         wanted = clamp(policy, less);
-    remember(policy, input->now_ns, wanted, memory);
+    remember(policy, input, wanted, memory);
     if (wanted > input->replicas)
         go_out(policy, input, memory, wanted, value, ret_decision);
     else if (wanted < input->replicas)

@@ -52,7 +52,8 @@ struct autoscale_memory {
 };
 
 struct autoscale_input {
-    uint64_t now_ns; /* monotonic, never 0 */
+    uint64_t now_ns;      /* monotonic, never 0 */
+    uint64_t interval_ns; /* between two looks */
     uint32_t replicas;
     uint32_t running;       /* up-to-date tasks that run */
     uint32_t without_room;  /* tasks that no node takes */

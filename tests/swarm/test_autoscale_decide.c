@@ -223,6 +223,7 @@ struct simulation {
     uint64_t closest_ns;   /* between two changes outwards */
     uint64_t last_out_ns;
     uint32_t seed;
+    uint64_t interval_ns; /* between looks; 0: 5 s */
 };
 
 static struct simulation simulation_of(uint32_t min, uint32_t max, uint32_t replicas)
@@ -261,10 +262,13 @@ static void apply(struct simulation *simulation, const struct autoscale_decision
     simulation->outs++;
 }
 
-/* One look, 5 s after the one before. */
+/* One look, 5 s after the one before where nothing else is said. */
 static void look(struct simulation *simulation, double load, double noise_share)
 {
-    struct autoscale_input input = {.now_ns = simulation->now_ns += 5 * S, .replicas = simulation->replicas};
+    const uint64_t interval_ns = simulation->interval_ns > 0 ? simulation->interval_ns : 5 * S;
+    struct autoscale_input input = {.now_ns = simulation->now_ns += interval_ns,
+                                    .interval_ns = interval_ns,
+                                    .replicas = simulation->replicas};
     struct autoscale_decision decision;
 
     input.running =
@@ -403,6 +407,18 @@ static void a_restart_never_leaves_too_few(void **state)
     }
 }
 
+/* Looks may be further apart than the window is long. */
+static void seldom_looks_scale_in_too(void **state)
+{
+    struct simulation simulation = simulation_of(1, 20, 8);
+
+    (void)state;
+    simulation.interval_ns = 600 * S;
+    for (unsigned i = 0; i < 12; i++)
+        look(&simulation, 0.1, 0);
+    assert_int_equal(simulation.replicas, 1);
+}
+
 /* Monitors that are away for a while: the window begins anew, for nobody knows what was needed. */
 static void a_gap_begins_the_window_anew(void **state)
 {
@@ -433,6 +449,7 @@ int main(void)
         cmocka_unit_test(short_pauses_take_nothing_away),
         cmocka_unit_test(a_restart_while_it_grows_changes_nothing),
         cmocka_unit_test(a_restart_never_leaves_too_few),
+        cmocka_unit_test(seldom_looks_scale_in_too),
         cmocka_unit_test(a_gap_begins_the_window_anew),
     };
 
