@@ -27,7 +27,8 @@ usage: bench.sh agents|step|sweep|exchange|ring|direct|membership|deploy|monitor
   direct        the direct exchange alone
   membership    one agreement among 3 to 1000 workers: messages, bytes, memory and time
   deploy        three services from nothing on a lab, by muster and by docker stack deploy in turns; and plan (root)
-  monitor       100 control groups sampled once a second, and scraped: CPU, memory, milliseconds (root)
+  monitor       100 control groups sampled once a second, and scraped: CPU, memory, milliseconds; then 100 containers
+                on a lab, beside \`docker stats\` (root; --no-lab leaves the lab out)
 USAGE
 }
 

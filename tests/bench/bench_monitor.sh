@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What watching costs: control groups with a sleeping process each (no engine is needed), sampled once a second into a
-# recording, then scraped. Prints CPU, memory and how long a page takes. Needs root, for making control groups.
+# recording, then scraped. Prints CPU, memory and how long a page takes. Needs root, for making control groups. Then
+# bench_monitor_engine.sh does it with real containers, beside `docker stats`, unless the lab is left out.
 #
-#     bench_monitor.sh MUSTER_MONITOR [--containers N] [--seconds N] [--json FILE]
+#     bench_monitor.sh MUSTER_MONITOR [--containers N] [--seconds N] [--no-lab] [--json FILE]
 set -euo pipefail
 
-monitor=${1:?path of muster-monitor} containers=100 seconds=30 json=/dev/null
+monitor=${1:?path of muster-monitor} containers=100 seconds=30 json=/dev/null with_lab=1
 shift
 while (($#)); do
     case $1 in
     --containers) containers=$2 && shift ;;
     --seconds) seconds=$2 && shift ;;
     --json) json=$2 && shift ;;
+    --no-lab) with_lab='' ;;
     *) echo "bench_monitor.sh: unknown option '$1'" >&2 && exit 2 ;;
     esac
     shift
@@ -86,3 +88,8 @@ awk -v b="$before" -v a="$after" -v s="$start" -v e="$end" -v hz="$(getconf CLK_
         printf "{\"containers\":%d,\"core_percent\":%.2f,\"anonymous_mb\":%.1f,\"scrape_ms\":%.1f}\n",
             n, 100 * (a - b) / hz / t, anonymous / 1024, 1000 * median >json
     }'
+[[ -n $with_lab ]] || exit 0
+clean # the sleepers first
+trap - EXIT
+[[ $json == /dev/null ]] || json=${json%.json}-engine.json
+exec "$(dirname "$0")/bench_monitor_engine.sh" "$monitor" --containers "$containers" --json "$json"
