@@ -81,7 +81,8 @@ int sampler_init(struct sampler *sampler, const struct monitor_options *options,
     machine_read(&options->paths, options->rootfs, &sampler->pass.machine);
     int r = trainings_init(&sampler->trainings, options->events, err);
     if (r == 0 && uses_engine(sampler))
-        r = follow_init(&sampler->follow, &sampler->roster, options->host, options->stack, wake_fd, err);
+        r = follow_init(&sampler->follow, &sampler->roster, options->host, options->stack, options->stop_fd,
+                        err);
     if (r == 0 && uses_engine(sampler) &&
         (options->source == MONITOR_SOURCE_API || (with_machine && !*sampler->pass.machine.os)))
         ask_machine(sampler);
@@ -151,6 +152,8 @@ int sampler_settle(struct sampler *sampler, struct mst_error *err)
         return sampler_wait(sampler, mst_now_ns(), err);
     while (r == 0 && mst_now_ns() < patience_ns && !follow_is_settled(&sampler->follow))
         r = sampler_wait(sampler, mst_now_ns() + SETTLE_STEP_NS, err);
+    /* Only from here on: a request for metrics that came before must not cut off what is to answer it. */
+    engine_set_cancel_fd(sampler->follow.engine, sampler->wake_fd);
     return r;
 }
 

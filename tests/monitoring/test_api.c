@@ -59,6 +59,31 @@ static void answers_are_waited_for_whoever_knocks(void **state)
     scripted_engine_stop(&engine);
 }
 
+/* An exporter listens before it knows anything: a scrape of that moment waits until it does. */
+static void a_request_that_comes_early_is_answered_in_full(void **state)
+{
+    struct scripted_engine engine = {
+        .events = reply_events_that_stay, .list = reply_list_of_one, .inspect = reply_stats};
+    struct sampler sampler;
+    const struct monitor_pass *pass;
+    int stop[2], wake[2];
+    (void)state;
+    scripted_engine_start(&engine);
+    assert_int_equal(pipe2(stop, O_CLOEXEC) + pipe2(wake, O_CLOEXEC), 0);
+    const struct monitor_options options = {
+        .host = engine.host, .paths = v1_paths, .source = MONITOR_SOURCE_API, .stop_fd = stop[0]};
+    assert_int_equal(write(wake[1], "x", 1), 1);
+    assert_int_equal(sampler_init(&sampler, &options, false, wake[0], NULL), 0);
+    assert_true(sampler.pass.machine.memory_bytes == 1000000);
+    assert_int_equal(sampler_settle(&sampler, NULL), 0);
+    assert_int_equal(sampler_wait(&sampler, UINT64_MAX, NULL), -ECANCELED);
+    assert_int_equal(sampler_take(&sampler, MONITOR_GROUPS_ALL, &pass, NULL), 0);
+    assert_int_equal(pass->count, 1);
+    sampler_release(&sampler);
+    assert_int_equal(close(stop[0]) + close(stop[1]) + close(wake[0]) + close(wake[1]), 0);
+    scripted_engine_stop(&engine);
+}
+
 static void without_the_engine_nothing_can_be_read(void **state)
 {
     struct scripted_engine engine = {
@@ -92,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_waited_for_whoever_knocks),
+        cmocka_unit_test(a_request_that_comes_early_is_answered_in_full),
         cmocka_unit_test(without_the_engine_nothing_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
