@@ -397,11 +397,42 @@ static int check_mtu(const struct swarm_node *node, uint32_t ipv4, uint32_t over
     return 0;
 }
 
-int nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project, int cancel_fd,
-                      struct findings *findings, struct mst_error *err)
+/* An address that is not this machine's cannot be bound; nothing is sent. */
+static bool is_own_address(uint32_t ipv4)
 {
+    const struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(ipv4)};
+    mst_cleanup(mst_closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    return fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 || errno != EADDRNOTAVAIL;
+}
+
+/* Where that node is, as it says itself; 0: it does not say. */
+static uint32_t address_of(const struct swarm_nodes *nodes, const char *id, const char **ret_hostname)
+{
+    uint32_t ipv4 = 0;
+
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (strcmp(nodes->items[i].id, id) != 0)
+            continue;
+        *ret_hostname = nodes->items[i].hostname;
+        return mst_parse_ipv4(nodes->items[i].address, &ipv4, NULL) < 0 ? 0 : ipv4;
+    }
+    return 0;
+}
+
+int nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project,
+                      const char *own_id, int cancel_fd, struct findings *findings, struct mst_error *err)
+{
+    const char *hostname = "";
+    const uint32_t own = own_id ? address_of(nodes, own_id, &hostname) : 0;
     int r = 0;
 
+    if (own != 0 && !is_own_address(own)) {
+        add(findings, hostname, "network", FINDING_WARNING,
+            "ports and packet sizes are left out: this machine does not have that node's address; run it on "
+            "a node ('scripts/lab.sh exec node1 ...' for a lab)");
+        return 0;
+    }
     for (size_t i = 0; i < nodes->count && r >= 0; i++) {
         const struct swarm_node *node = &nodes->items[i];
         uint32_t ipv4;

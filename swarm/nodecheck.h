@@ -38,9 +38,11 @@ void nodecheck_stack(const struct compose_project *project, const struct swarm_n
 int nodecheck_engines(struct session *session, const struct nodesfile *file, const struct swarm_nodes *nodes,
                       const struct compose_project *project, struct findings *findings,
                       struct mst_error *err);
-/* Swarm's TCP ports and the size of packets on the way to each node, from this machine. cancel_fd: readable
- * means stop (-ECANCELED); -1: none. */
-int nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project, int cancel_fd,
-                      struct findings *findings, struct mst_error *err);
+/* Swarm's TCP ports and the size of packets on the way to each node, from this machine. `own_id`: the node
+ * that is said to be on this machine (its engine was reached by a socket file); when this machine does not
+ * have its address, the nodes are in a network of their own, as a lab's are: nothing is sent, for it would
+ * reach somebody else. NULL: none. cancel_fd: readable means stop (-ECANCELED); -1: none. */
+int nodecheck_network(const struct swarm_nodes *nodes, const struct compose_project *project,
+                      const char *own_id, int cancel_fd, struct findings *findings, struct mst_error *err);
 
 #endif

@@ -69,6 +69,18 @@ static int print_findings(const struct findings *findings, enum output_format fo
     return r < 0 ? r : output_print(&output, err);
 }
 
+static int check_network(struct cli_project *work, const struct swarm_nodes *nodes, struct findings *findings,
+                         struct mst_error *err)
+{
+    const bool is_by_file = strncmp(engine_host(work->session.engine), "unix://", 7) == 0;
+    struct engine_info info;
+    const int r = session_info(&work->session, &info, err);
+
+    return r < 0 ? r
+                 : nodecheck_network(nodes, work->project, is_by_file ? info.node_id : NULL,
+                                     work->session.signal_fd, findings, err);
+}
+
 static int check(struct cli_project *work, const struct node_settings *settings, struct findings *findings,
                  struct mst_error *err)
 {
@@ -84,7 +96,7 @@ static int check(struct cli_project *work, const struct node_settings *settings,
         return r;
     nodecheck_nodes(&nodes, findings);
     if (!settings->no_network)
-        r = nodecheck_network(&nodes, work->project, work->session.signal_fd, findings, err);
+        r = check_network(work, &nodes, findings, err);
     if (r >= 0 && settings->common.nodes_file)
         r = nodecheck_engines(&work->session, &file, &nodes, work->project, findings, err);
     if (r >= 0 && work->project)

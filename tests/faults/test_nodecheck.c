@@ -96,15 +96,30 @@ static void ports_and_packet_sizes_are_looked_at(void **state)
     take_nodes(&nodes, "[" NODE("n1", "open", "127.77.3.1", "worker", "ready", "active", "1") "," NODE(
                            "n2", "shut", "127.77.3.2", "manager", "ready", "active", "1") "]");
     assert_int_equal(mst_tcp_listen(0x7f4d0301, 7946, 4, &fd, NULL, NULL), 0);
-    assert_int_equal(nodecheck_network(&nodes, NULL, -1, &findings, NULL), 0);
+    assert_int_equal(nodecheck_network(&nodes, NULL, "n1", -1, &findings, NULL), 0);
     assert_found(&findings, "open", "port 7946/tcp", FINDING_OK, "open");
     assert_found(&findings, "shut", "port 7946/tcp", FINDING_FAILED, "Connection refused");
     assert_found(&findings, "shut", "port 2377/tcp", FINDING_FAILED, "Connection refused");
     assert_found(&findings, "open", "mtu", FINDING_OK, "on the way");
     assert_int_equal(compose_project_parse(file, sizeof file - 1, "st.yml", "/", &options, &project, NULL),
                      0);
-    assert_int_equal(nodecheck_network(&nodes, project, -1, &large, NULL), 0);
+    assert_int_equal(nodecheck_network(&nodes, project, NULL, -1, &large, NULL), 0);
     assert_found(&large, "open", "mtu", FINDING_FAILED, "an overlay of 65535 needs 65585");
+}
+
+/* Documentation's addresses: they are nobody's, and not this machine's. */
+static void nothing_is_sent_to_nodes_in_a_network_of_their_own(void **state)
+{
+    mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
+    mst_cleanup(findings_release) struct findings findings = {0};
+
+    (void)state;
+    take_nodes(&nodes, "[" NODE("n1", "here", "192.0.2.1", "manager", "ready", "active", "1") "," NODE(
+                           "n2", "there", "192.0.2.2", "worker", "ready", "active", "1") "]");
+    assert_int_equal(nodecheck_network(&nodes, NULL, "n1", -1, &findings, NULL), 0);
+    assert_found(&findings, "here", "network", FINDING_WARNING,
+                 "this machine does not have that node's address");
+    assert_int_equal(findings.count, 1);
 }
 
 /* ---- the whole of it ---- */
@@ -199,6 +214,7 @@ int main(void)
         cmocka_unit_test(faults_of_nodes_are_found),
         cmocka_unit_test(pins_that_meet_no_node_are_found),
         cmocka_unit_test(ports_and_packet_sizes_are_looked_at),
+        cmocka_unit_test(nothing_is_sent_to_nodes_in_a_network_of_their_own),
         cmocka_unit_test(faults_of_engines_are_found),
         cmocka_unit_test(wrong_use_is_told),
     };
