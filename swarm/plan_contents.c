@@ -203,10 +203,11 @@ int plan_contents(struct plan *plan, struct engine *engine, enum engine_kind kin
 
     for (size_t i = 0; i < contents.count && r >= 0; i++) {
         const struct compose_content *content = &contents.items[i];
+        const char *id = content->external ? spec_ids_find(&plan->ids, kind, content->name) : NULL;
         if (!content->external)
             r = plan_content(plan, engine, &contents, i, err);
-        else if (content->generate_bytes > 0 && !spec_ids_find(&plan->ids, kind, content->name) &&
-                 !plan_add_step(plan, kind, PLAN_CREATE, i, content->name, NULL, err))
+        else if (content->generate_bytes > 0 &&
+                 !plan_add_step(plan, kind, id ? PLAN_KEEP : PLAN_CREATE, i, content->name, id, err))
             r = -ENOMEM;
     }
     return r;

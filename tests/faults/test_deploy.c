@@ -40,6 +40,13 @@ static void a_deployment_makes_each_object_once_and_attaches_by_id(void **state)
     secret = fake_engine_body(bench.fake, "POST /secrets/create");
     assert_string_equal(mst_json_string_or(secret, "Name", ""), "st_key");
     assert_int_equal(strlen(mst_json_string_or(secret, "Data", "")), 44); /* 32 bytes */
+    /* It is kept from then on, and listed as everything else is. */
+    mst_cleanup(plan_release) struct plan plan = {0};
+    const struct plan_options again = {.resolve = IMAGE_NEVER};
+    assert_int_equal(plan_make(&bench.session, bench.project, &again, &plan, &bench.err), 0);
+    assert_int_equal(plan.count, 6);
+    for (size_t i = 0; i < plan.count; i++)
+        assert_int_equal(plan.steps[i].action, PLAN_KEEP);
     /* Once more: nothing is written but the question whether the secret is the same, which a generated one
      * needs not. */
     assert_int_equal(deploy(&bench), 0);
