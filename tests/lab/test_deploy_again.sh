@@ -19,5 +19,6 @@ for ((i = 1; i <= rounds; i++)); do
     run 60 "$muster" rm again
     expect_status 0
     expect_equal "$(stack_objects again)" "" "left of the stack in round $i"
+    say "round $i after $((($(now_ms) - begun) / 1000)) s"
 done
 say "$rounds rounds in $((($(now_ms) - begun) / 1000)) s"
