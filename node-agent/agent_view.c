@@ -270,13 +270,21 @@ static bool is_about_others(int code)
     }
 }
 
+static bool all_are_here(const struct agent *agent)
+{
+    for (size_t m = 0; m < agent->world; m++)
+        if (agent->members[m].gone || agent->members[m].leaving)
+            return false;
+    return true;
+}
+
 /* The workers hear each other, and yet nothing came about in all the time that an exchange waits for bytes:
  * as where a tunnel on the way takes smaller packets than the interface does, and does not say so. */
 static void suspect_large_packets(struct agent *agent, const struct job_progress *progress)
 {
     static const int segment_bytes[] = {1160, 536}; /* an MTU of 1200; what every path for IPv4 takes */
     if (agent->world == 1 || progress->stepped_ns != 0 || agent->narrow == MST_ARRAY_COUNT(segment_bytes) ||
-        mst_now_ns() < agent->view_began_ns + STALL_NS)
+        mst_now_ns() < agent->view_began_ns + STALL_NS || !all_are_here(agent))
         return;
     agent->station.self.segment_bytes = segment_bytes[agent->narrow++];
     mst_log_warn("agent",

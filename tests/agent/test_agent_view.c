@@ -19,7 +19,7 @@ struct fixture {
     struct discovery_identity other;
     struct mesh_callbacks says;       /* how the network speaks to the agent */
     uint8_t digest[MST_SHA256_BYTES]; /* that the agent has signed */
-    int result;                       /* of the job */
+    int entering, result;             /* of the job */
     bool goes_on;                     /* it does not end before it is asked to */
     uint64_t position;                /* after it */
     struct pending_data pending[2];
@@ -30,8 +30,9 @@ struct fixture {
 
 static int enter(void *job, struct job_view *view, struct mst_error *err)
 {
-    (void)job, (void)view, (void)err;
-    return 0;
+    const struct fixture *fixture = job;
+    (void)view;
+    return fixture->entering < 0 ? mst_error_set(err, fixture->entering, "no byte came") : 0;
 }
 
 static int run(void *job, struct job_view *view, struct job_result *ret_result, struct mst_error *err)
@@ -352,6 +353,30 @@ static void steps_that_are_made_again_are_counted_from_where_the_next_view_begin
     mst_closep(&fds[1]);
 }
 
+static void where_nothing_comes_about_though_all_are_here_segments_become_smaller(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->entering = -ETIMEDOUT;
+    begin_view(fixture);
+    await_thread(fixture);
+    fixture->agent.view_began_ns = 0; /* long ago */
+    UNTIL(fixture, !fixture->agent.runner);
+    assert_int_equal(fixture->agent.station.self.segment_bytes, 1160);
+}
+
+/* A first step may take long. */
+static void a_loss_says_nothing_of_the_size_of_packets(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->entering = -EPIPE;
+    begin_view(fixture);
+    await_thread(fixture);
+    fixture->agent.view_began_ns = 0;
+    fixture->says.peer_down(&fixture->agent, &fixture->other, "it closed the connection");
+    UNTIL(fixture, !fixture->agent.runner);
+    assert_int_equal(fixture->agent.station.self.segment_bytes, 0);
+}
+
 static void a_worker_that_cannot_keep_what_it_signs_ends_and_blames_nobody_else(void **state)
 {
     struct fixture *fixture = *state;
@@ -383,6 +408,9 @@ int main(void)
             of_early_data_connections_of_a_peer_the_newest_waits_and_none_without_the_peer, setup, teardown),
         cmocka_unit_test_setup_teardown(steps_that_are_made_again_are_counted_from_where_the_next_view_begins,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(where_nothing_comes_about_though_all_are_here_segments_become_smaller,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_loss_says_nothing_of_the_size_of_packets, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_cannot_keep_what_it_signs_ends_and_blames_nobody_else,
                                         setup, teardown),
     };
