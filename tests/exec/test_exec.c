@@ -474,8 +474,9 @@ static void what_is_over_for_one_is_over_for_all(void **state)
     for (uint32_t w = 0; w < 3; w++) {
         await_count(&world.workers[w], &world.workers[w].ends, 1);
         assert_int_equal(world.workers[w].result, 0);
-        assert_int_equal(world.workers[w].end_status, 0);
-        assert_int_equal(world.workers[w].starts, w < 2);
+        /* Its supervisor may hear of the same end for the second time just now. */
+        assert_int_equal(counted(&world.workers[w], &world.workers[w].end_status), 0);
+        assert_int_equal(counted(&world.workers[w], &world.workers[w].starts), w < 2);
     }
     world_close(&world);
 }
