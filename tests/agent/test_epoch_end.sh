@@ -45,7 +45,7 @@ for event in "$@"; do
         done
         wait_for 60 "$work/w$victim.out" "\"event\":\"$event\".*\"epoch\":$at,"
         kill -KILL "${pid_of[victim]}"
-        must_end "${pid_of[victim]}" 1 137 "w$victim"
+        must_end "${pid_of[victim]}" 10 137 "w$victim"
         cp "$work/w$victim.out" "$work/w$victim-first.out"
         [ "$at" = "$last" ] || surviving "$victim"
         for i in 1 2 3; do
