@@ -48,6 +48,12 @@ expect_line "^node1 +image +ok +$local_image"
 expect_line "^node2 +image +failed +$local_image is missing, and no registry has it"
 expect_line '^node3 +clock +ok +within '
 
+step "from outside of the lab's network nothing is sent to its addresses"
+run 20 "$muster" node check
+expect_status 0
+expect_line "^node1 +network +warning +ports and packet sizes are left out"
+expect_no_line '^node. +(port|mtu)'
+
 step "--ship puts it on the nodes that lack it, once"
 run 60 "$muster" deploy --ship --nodes-file nodes --timeout 30s --dry-run -c stack.yml ship
 expect_status 0
