@@ -161,8 +161,10 @@ int roster_event(struct roster *roster, const char *line, size_t bytes, struct m
         wish(roster, id);
     if (has_ended)
         roster_forget(roster, id);
-    if (strcmp(action, "oom") == 0)
-        oom_event(&roster->oom, id, mst_json_u64_or(event, "timeNano", 0));
+    /* Nanoseconds since 1970 are more than a double holds to the last digit, but tell two events apart. */
+    const double time_ns = mst_json_double_or(event, "timeNano", 0);
+    if (strcmp(action, "oom") == 0 && time_ns > 0 && time_ns < 1e19)
+        oom_event(&roster->oom, id, (uint64_t)time_ns);
     else if (strcmp(action, "destroy") == 0)
         oom_forget(&roster->oom, id);
     return 0;

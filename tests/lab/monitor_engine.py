@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.parse
 
 PATIENCE_S = 30
 LINE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([^ ]+)(?: ([0-9]+))?$")
@@ -43,6 +44,15 @@ class Engine:
 
     def do(self, path, body=None, method="POST"):
         return self.ask(path, method, body)
+
+    def told(self, name, event):
+        """How many of these events of the container the Engine has told so far."""
+        filters = urllib.parse.quote(json.dumps({"type": ["container"], "container": [name], "event": [event]}))
+        connection = UnixConnection(self.path)
+        connection.request("GET", f"/v1.41/events?since=0&until={time.time():.3f}&filters={filters}")
+        text = connection.getresponse().read()
+        connection.close()
+        return len(text.splitlines())
 
     def running(self):
         """{id: name} of what runs."""

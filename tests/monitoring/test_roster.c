@@ -50,6 +50,29 @@ static void inspected(struct roster *roster, int start)
     assert_int_equal(roster_inspected(roster, &wish, json, NULL), 0);
 }
 
+static void a_kill_for_want_of_memory_is_counted_once(void **state)
+{
+    mst_cleanup(roster_release) struct roster roster;
+    const struct monitor_container info = {.id = CONTAINER_ID};
+    static const char *const lines[] = {
+        "{\"Type\":\"container\",\"Action\":\"oom\",\"Actor\":{\"ID\":\"" CONTAINER_ID
+        "\"},\"time\":1795867000,\"timeNano\":1795867000123456789}",
+        "{\"Type\":\"container\",\"Action\":\"oom\",\"Actor\":{\"ID\":\"" CONTAINER_ID
+        "\"},\"time\":1795867001,\"timeNano\":1795867001987654321}",
+        "{\"Type\":\"container\",\"Action\":\"oom\",\"Actor\":{\"ID\":\"" CONTAINER_ID "\"}}"};
+    (void)state;
+    roster_init(&roster, &v1_paths);
+    assert_int_equal(roster_event(&roster, lines[0], strlen(lines[0]), NULL), 0);
+    assert_true(oom_total(&roster.oom, &info, 0) == 1);
+    assert_int_equal(roster_event(&roster, lines[0], strlen(lines[0]), NULL), 0);
+    assert_int_equal(roster_event(&roster, lines[2], strlen(lines[2]), NULL), 0); /* when, it does not say */
+    assert_true(oom_total(&roster.oom, &info, 0) == 1);
+    assert_int_equal(roster_event(&roster, lines[1], strlen(lines[1]), NULL), 0);
+    assert_true(oom_total(&roster.oom, &info, 0) == 2);
+    assert_int_equal(tell(&roster, "destroy", CONTAINER_ID), 0);
+    assert_true(oom_total(&roster.oom, &info, 0) == 0);
+}
+
 static void stored_events_of_an_engine_lead_to_the_right_wishes(void **state)
 {
     mst_cleanup(roster_release) struct roster roster;
@@ -250,6 +273,7 @@ static void wishes_have_a_limit_after_which_the_list_is_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kill_for_want_of_memory_is_counted_once),
         cmocka_unit_test(stored_events_of_an_engine_lead_to_the_right_wishes),
         cmocka_unit_test(what_is_no_event_is_refused_and_changes_nothing),
         cmocka_unit_test(a_container_is_sampled_from_start_to_die),
