@@ -84,7 +84,10 @@ static int open_stack(struct conduct *conduct, size_t index, bool *ret_is_told, 
         *ret_is_told = cli_project_open(common, conduct->stacks[index], work) != 0;
         if (*ret_is_told)
             return -EINVAL;
+        /* Of several the newest hears signals, and the others' ends are closed: all listen to it. */
         conduct->signal_fd = work->session.signal_fd;
+        for (size_t i = 0; i <= index; i++)
+            engine_set_cancel_fd(conduct->work[i].session.engine, conduct->signal_fd);
     } else {
         work->session.signal_fd = -1;
         r = cli_project_read(common, conduct->stacks[index], work, err);
