@@ -28,6 +28,7 @@ MEMORY_SLACK = 1 << 20
 # Files of some kernel pages each, which are not read in one moment: what they tell may differ by one tick.
 TICK_S = 0.011
 CPUS = os.cpu_count()
+LEVELS = ("container_fs_inodes_total",)
 
 engine = Engine(SOCKET)
 
@@ -88,7 +89,8 @@ class Watch(threading.Thread):
             if used > CPUS * seconds + TICK_S and then:
                 self.faults.append(f"{identity[:12]} used {used} s of CPU in {seconds} s")
             for key, value in now.items():
-                if "_total" in key and value < then.get(key, 0):
+                family = key.split("/")[0]
+                if family.endswith("_total") and family not in LEVELS and value < then.get(key, 0):
                     self.faults.append(f"{identity[:12]}: {key} fell from {then[key]} to {value}")
 
     def page(self):
