@@ -141,6 +141,16 @@ def check_stats(path, stack, slots):
     return len(rows)
 
 
+def check_events(path, slots, epochs, digest):
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    for slot in slots:
+        own = [event for event in events if event.get("slot") == slot]
+        names = [event["event"] for event in own]
+        check(names[:1] == ["start"] and names[-1:] == ["done"], f"events.jsonl: of {slot}: {names}")
+        check(names.count("epoch") == epochs, f"events.jsonl: {names.count('epoch')} epochs of {slot}")
+        check(bool(own) and own[-1].get("digest") == digest, f"events.jsonl: digest of {slot}")
+
+
 def main():
     folder, stack, count, epochs, steps = (pathlib.Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:6]))
     run = json.loads((folder / "run.json").read_text())
@@ -176,7 +186,8 @@ def main():
     rows = check_stats(folder / "stats.csv", stack, slots)
     check(run["stats_rows"] == rows, f"run.json: {run['stats_rows']} rows of stats.csv, not {rows}")
     check(run["collected_files"] == 2 * count + 1, f"run.json: {run['collected_files']} files collected")
-    known = {"run.json", "stats.csv", "model.safetensors"}
+    check_events(folder / "events.jsonl", slots, epochs, digest)
+    known = {"run.json", "events.jsonl", "model.safetensors"}
     check(all(path.name in known or path.suffix in (".csv", ".xml") for path in folder.iterdir()), "unknown files")
     for problem in problems:
         print(problem)
