@@ -35,15 +35,18 @@ static int new_ring(struct train *train, const struct job_view *view, int fd_pre
     return trainer_ring_new(&options, &train->exchange, err);
 }
 
+/* Two workers use one of their two connections both ways: acknowledgements ride on what comes back. */
 static int connect_ring(struct train *train, struct job_view *view, struct mst_error *err)
 {
-    const uint32_t next = (view->rank + 1) % view->world;
-    const uint32_t previous = (view->rank + view->world - 1) % view->world;
+    int *next = &view->fds_out[(view->rank + 1) % view->world];
+    int *previous = &view->fds_in[(view->rank + view->world - 1) % view->world];
     if (view->world == 1)
         return 0;
-    const int r = new_ring(train, view, view->fds_in[previous], view->fds_out[next], err);
+    if (view->world == 2)
+        previous = next = view->rank == 0 ? next : previous;
+    const int r = new_ring(train, view, *previous, *next, err);
     if (r == 0)
-        view->fds_in[previous] = view->fds_out[next] = -1;
+        *previous = *next = -1;
     return r;
 }
 

@@ -13,10 +13,13 @@
 #include "muster/trainer.h"
 
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define MAX_WORLD    16
@@ -34,6 +37,7 @@ struct settings {
     size_t counts[MAX_COUNTS], count_count;
     bool direct;
     enum trainer_wire wire;
+    const char *congestion; /* NULL: the machine's */
 };
 
 /* Split at commas; take() gets each piece. */
@@ -101,6 +105,13 @@ static int set_exchange(void *settings, const char *text, struct mst_error *err)
                : mst_error_set(err, -EINVAL, "expected ring or direct, got '%s'", text);
 }
 
+static int set_congestion(void *settings, const char *text, struct mst_error *err)
+{
+    (void)err;
+    ((struct settings *)settings)->congestion = text;
+    return 0;
+}
+
 static int set_wire(void *settings, const char *text, struct mst_error *err)
 {
     ((struct settings *)settings)->wire = strcmp(text, "bf16") == 0 ? TRAINER_WIRE_BF16 : TRAINER_WIRE_F32;
@@ -123,6 +134,10 @@ static const struct mst_option option_table[] = {
      .help = "ring or direct",
      .set = set_exchange},
     {.name = "wire", .argument = "FORMAT", .fallback = "f32", .help = "f32 or bf16", .set = set_wire},
+    {.name = "congestion",
+     .argument = "NAME",
+     .help = "TCP's congestion control, instead of the machine's",
+     .set = set_congestion},
     {.name = "counts",
      .argument = "N,N,...",
      .fallback = "2770636",
@@ -183,6 +198,16 @@ static int accept_one(const struct settings *settings, int listener, uint64_t de
     return 0;
 }
 
+static int tune(const struct settings *settings, int fd, struct mst_error *err)
+{
+    const char *congestion = settings->congestion;
+
+    if (congestion &&
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) < 0)
+        return mst_error_errno(err, -errno, "use TCP's congestion control '%s'", congestion);
+    return mst_tcp_tune(fd, 0, err);
+}
+
 static int connect_all(const struct settings *settings, struct connections *connections,
                        struct mst_error *err)
 {
@@ -203,9 +228,9 @@ static int connect_all(const struct settings *settings, struct connections *conn
     }
     for (uint32_t peer = 0; peer < settings->world && r >= 0; peer++) {
         if (connections->dialled[peer] >= 0)
-            r = mst_tcp_tune(connections->dialled[peer], 0, err);
+            r = tune(settings, connections->dialled[peer], err);
         if (r >= 0 && connections->accepted[peer] >= 0)
-            r = mst_tcp_tune(connections->accepted[peer], 0, err);
+            r = tune(settings, connections->accepted[peer], err);
     }
     return r;
 }
@@ -219,8 +244,12 @@ static int make_exchange(const struct settings *settings, struct trainer_exchang
     int r = connect_all(settings, &connections, err);
     if (r < 0)
         return r;
-    const struct trainer_ring_options ring = {.fd_prev = connections.accepted[(rank + world - 1) % world],
-                                              .fd_next = connections.dialled[(rank + 1) % world],
+    const int *prev = &connections.accepted[(rank + world - 1) % world];
+    const int *next = &connections.dialled[(rank + 1) % world];
+    if (world == 2) /* as the agent does */
+        prev = next = rank == 0 ? next : prev;
+    const struct trainer_ring_options ring = {.fd_prev = *prev,
+                                              .fd_next = *next,
                                               .cancel_fd = -1,
                                               .rank = rank,
                                               .world = world,
@@ -259,7 +288,8 @@ static int sum_small(struct run *run, float *values, size_t count, struct mst_er
     return trainer_exchange_sum(run->exchange, run->step++, values, count, NULL, err);
 }
 
-/* Everybody waits for the slowest, then one sum is timed. */
+/* Everybody waits for the slowest, then one sum is timed. Nobody looks at it, or fills the next vector,
+ * before all have it: workers share CPUs, and who is ready first would take the others' time. */
 static int time_round(struct run *run, size_t count, double *ret_ms, struct mst_error *err)
 {
     const uint32_t world = run->settings->world;
@@ -273,6 +303,8 @@ static int time_round(struct run *run, size_t count, double *ret_ms, struct mst_
     if (r >= 0)
         r = trainer_exchange_sum(run->exchange, run->step++, run->values, count, NULL, err);
     *ret_ms = mst_ms_since(start_ns);
+    if (r >= 0)
+        r = sum_small(run, &together, 1, err);
     for (size_t i = 0; i < count && r >= 0; i++)
         run->wrong += run->values[i] != sum;
     return r;

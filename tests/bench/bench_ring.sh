@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_ring.sh FOLDER [--rounds N] [--no-lab] [--nodes N] [--counts N,N,...] [--rate RATE] [--json FILE]
+# bench_ring.sh FOLDER [--rounds N] [--no-lab] [--nodes N] [--counts N,N,...] [--rate RATE] [--congestion NAME] [--json FILE]
 #
 # First sums over loopback, by bench_exchange. Then sums between containers on a lab's overlay, each worker in a node of
 # its own, beside as many streams of iperf3 in a ring at the same time, which do nothing but move bytes. The two are
 # timed in turns, three times. FOLDER holds the benchmarks' programs. They run in the network namespaces of idle containers, so
-# that no image with them has to be made. The lab needs root, an engine and iperf3.
+# that no image with them has to be made. Both use the same congestion control: cubic, Linux's own, unless another is
+# named; bbr paces, which costs sums, that come in bursts, more than streams where only CPUs limit. The lab needs root, an
+# engine and iperf3.
 # shellcheck source=tests/lab/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lab/lib.sh"
 
 folder=$(readlink -e "${1:?folder of bench_exchange_node}")
 shift
-nodes=4 counts=1000,1000000,2000000,2770636 rate='' json=/dev/null rounds=20 with_lab=true
+nodes=4 counts=1000,1000000,2000000,2770636 rate='' congestion=cubic json=/dev/null rounds=20 with_lab=true
 readonly SECONDS_EACH=1 PORT=5201 TURNS=3 LARGE_BYTES=8000000 LEAST_SHARE=0.75
 while (($#)); do
     case $1 in
@@ -24,6 +26,7 @@ while (($#)); do
     --nodes) nodes=${2-} && shift ;;
     --counts) counts=${2-} && shift ;;
     --rate) rate=${2-} && shift ;;
+    --congestion) congestion=${2-} && shift ;;
     --json) json=${2-} && shift ;;
     *) usage_error "bench_ring.sh: unknown option '$1'" ;;
     esac
@@ -85,7 +88,7 @@ done
 streams() {
     local world=$1 i jobs=()
     for ((i = 0; i < world; i++)); do
-        at "$i" iperf3 -c "${addresses[(i + 1) % world]}" -p $PORT -t $SECONDS_EACH -O 0.5 -J >"$test_folder/stream$i" 2>&1 &
+        at "$i" iperf3 -c "${addresses[(i + 1) % world]}" -p $PORT -C "$congestion" -t $SECONDS_EACH -O 0.5 -J >"$test_folder/stream$i" 2>&1 &
         jobs+=($!)
     done
     for i in "${!jobs[@]}"; do
@@ -102,7 +105,7 @@ sums() {
     list=$(IFS=, && echo "${addresses[*]:0:world}")
     for ((i = 0; i < world; i++)); do
         at "$i" "$folder/bench_exchange_node" --rank "$i" --addresses "$list" --exchange "$2" --counts "$counts" \
-            --seconds $SECONDS_EACH >"$test_folder/sums$i" 2>"$test_folder/errors$i" &
+            --congestion "$congestion" --seconds $SECONDS_EACH >"$test_folder/sums$i" 2>"$test_folder/errors$i" &
         jobs+=($!)
     done
     for i in "${!jobs[@]}"; do
@@ -111,11 +114,12 @@ sums() {
     cat "$test_folder/sums0"
 }
 
-printf 'on the overlay%s      iperf3: each of N streams in a ring at once\n' "${rate:+, $rate a node}"
+printf 'on the overlay%s, %s      iperf3: each of N streams in a ring at once\n' "${rate:+, $rate a node}" "$congestion"
 printf 'exchange world     floats     min ms  median ms   bus MB/s  iperf3 MB/s  share\n'
 # rows BEFORE AFTER: the sums just made, with their share of the mean of the streams before and after them
 rows() {
-    jq -c --argjson before "$1" --argjson after "$2" --arg rate "$rate" '. + {stream_mb_s: (($before + $after) / 2), rate: $rate} |
+    jq -c --argjson before "$1" --argjson after "$2" --arg rate "$rate" --arg congestion "$congestion" \
+        '. + {stream_mb_s: (($before + $after) / 2), rate: $rate, congestion: $congestion} |
         .share = .bus_mb_s / .stream_mb_s'
 }
 
