@@ -10,7 +10,7 @@ import threading
 
 class Proxy:
     def __init__(self, target):
-        self.target, self.replies = target, []
+        self.target, self.heard = target, []
         self.folder = tempfile.mkdtemp(prefix="muster-proxy-")
         self.path = os.path.join(self.folder, "sock")
         self.listener = socket.socket(socket.AF_UNIX)
@@ -24,6 +24,11 @@ class Proxy:
     def __exit__(self, *_):
         self.listener.close()
         shutil.rmtree(self.folder)
+
+    @property
+    def replies(self):
+        """[(path, body)] of all that was asked, in the order in which it was; whole once the client has ended well."""
+        return [(path, body_of(bytes(reply))) for path, reply in self.heard]
 
     def accept(self):
         while True:
@@ -45,14 +50,14 @@ class Proxy:
             first, rest = head.split(b"\r\n", 1)
             server.connect(self.target)
             server.sendall(first + b"\r\nConnection: close\r\n" + rest)
-            reply = b""
+            reply = bytearray()
+            self.heard.append((first.split()[1].decode(), reply))
             try:
                 while part := server.recv(65536):
-                    reply += part
+                    reply += part  # first: who has got the last part may be done before this thread goes on
                     client.sendall(part)
             except OSError:
-                return  # the client has had enough
-            self.replies.append((first.split()[1].decode(), body_of(reply)))
+                pass  # the client has had enough
 
 
 def body_of(reply):
