@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of the monitor on real engines share: an Engine's own numbers, exporters, and their pages as series."""
 
+import concurrent.futures
 import http.client
 import json
 import re
@@ -92,6 +93,13 @@ class Engine:
                 for what, key in (("bytes", "bytes"), ("packets", "packets"), ("packets_dropped", "dropped")):
                     values[f"container_network_{way}_{what}_total/{name}"] = network[f"{short}_{key}"]
         return values
+
+    def readings(self, names):
+        """{name: reading}, all asked for at once: engines up to 20.10 answer at their next tick, which is up to 1 s away
+        and the same for all."""
+        names = list(names)
+        with concurrent.futures.ThreadPoolExecutor(max(len(names), 1)) as pool:
+            return dict(zip(names, pool.map(self.reading, names)))
 
 
 class Exporter:

@@ -141,15 +141,15 @@ def differences(source, name, before, page, after, network):
 
 
 def agree(watches, networks):
-    """Each page between two readings of the Engine."""
-    def settled(watch):
+    """The pages of all between two readings of the Engine."""
+    def settled():
         mine = engine.running()
-        return mine if shows(watch, mine) else None
-    for watch in watches:
-        mine = wait_until(f"{watch.source} to show what runs", lambda w=watch: settled(w))
-        before = {identity: engine.reading(identity) for identity in mine}
-        page = watch.page()
-        after = {identity: engine.reading(identity) for identity in mine}
+        return mine if all(shows(watch, mine) for watch in watches) else None
+    mine = wait_until("all to show what runs", settled)
+    before = engine.readings(mine)
+    pages = [watch.page() for watch in watches]
+    after = engine.readings(mine)
+    for watch, page in zip(watches, pages):
         found = [text for identity, name in mine.items() for text in differences(
             watch.source, name, before[identity], page[identity], after[identity], networks.get(name, "own"))]
         assert not found, found
