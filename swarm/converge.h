@@ -35,7 +35,8 @@ struct converge_view {
 };
 
 /* Judge one round. `services` are those of the stack (with ServiceStatus), `tasks` all tasks of the stack
- * that are up to date; tasks made before `since_s` (unix seconds) are not held against a service. */
+ * that are up to date; failed ones made before `since_s` (unix seconds) are not held against a service,
+ * unless they are its last word: none follows them, and nothing that was written lets one follow. */
 int converge_judge(const cJSON *services, const cJSON *tasks, const struct swarm_nodes *nodes, double since_s,
                    struct converge_view *ret_view, struct mst_error *err);
 void converge_view_release(struct converge_view *view);

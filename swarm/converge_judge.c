@@ -16,6 +16,7 @@
 /* What the tasks of one service say. */
 struct tally {
     size_t running, completed, failed, rejected, starting;
+    size_t given_up; /* failed or rejected, and no other task takes the place */
     const cJSON *newest_trouble, *newest_failed;
     bool has_no_node;
 };
@@ -40,13 +41,68 @@ static void set_reason(struct converge_service *service, const cJSON *task)
         (void)snprintf(service->reason, sizeof service->reason, "%s", text);
 }
 
-static void count_task(struct tally *tally, const cJSON *task, double since_s)
+static bool is_bad_state(const char *state)
+{
+    return strcmp(state, "failed") == 0 || strcmp(state, "rejected") == 0;
+}
+
+/* A replica's tasks share its slot, a global service's their node. */
+static bool share_place(const cJSON *a, const cJSON *b)
+{
+    const uint64_t slot = mst_json_u64_or(a, "Slot", 0);
+
+    if (strcmp(mst_json_string_or(a, "ServiceID", ""), mst_json_string_or(b, "ServiceID", "")) != 0 ||
+        slot != mst_json_u64_or(b, "Slot", 0))
+        return false;
+    return slot != 0 || strcmp(mst_json_string_or(a, "NodeID", ""), mst_json_string_or(b, "NodeID", "")) == 0;
+}
+
+/* The manager sets a task that ended to "shutdown" and makes the one that follows it in one write: one that
+ * failed without a follower is its place's last, until the service changes. */
+static bool is_given_up(const cJSON *task, const cJSON *tasks)
+{
+    const double made_s = taskstate_time_s(mst_json_string_or(task, "CreatedAt", ""));
+    const cJSON *other;
+
+    if (!is_bad_state(mst_json_string_or(mst_json_at(task, "Status", NULL), "State", "")) ||
+        strcmp(mst_json_string_or(task, "DesiredState", ""), "shutdown") != 0)
+        return false;
+    cJSON_ArrayForEach(other, tasks)
+    {
+        if (taskstate_time_s(mst_json_string_or(other, "CreatedAt", "")) > made_s && share_place(task, other))
+            return false;
+    }
+    return true;
+}
+
+static bool is_same(const cJSON *service, const char *key)
+{
+    const cJSON *now = mst_json_at(service, "Spec", key, NULL);
+    const cJSON *before = mst_json_at(service, "PreviousSpec", key, NULL);
+
+    return (!now && !before) || cJSON_Compare(now, before, true);
+}
+
+/* Will the manager leave the tasks that there are as they are? Not between a write that changes them and the
+ * end of the update that it leads to: what failed earlier with the same specification is replaced then too.
+ * A write of anything else (replicas, labels) replaces none. */
+static bool keeps_its_tasks(const cJSON *service)
+{
+    const char *state = mst_json_string_or(mst_json_at(service, "UpdateStatus", NULL), "State", "");
+
+    if (state[0] != '\0')
+        return strcmp(state, "updating") != 0 && strcmp(state, "rollback_started") != 0;
+    return !mst_json_at(service, "PreviousSpec", NULL) ||
+           (is_same(service, "TaskTemplate") && is_same(service, "EndpointSpec"));
+}
+
+static void count_task(struct tally *tally, const cJSON *task, double since_s, bool was_given_up)
 {
     const char *state = mst_json_string_or(mst_json_at(task, "Status", NULL), "State", "");
     const char *error = mst_json_string_or(mst_json_at(task, "Status", NULL), "Err", "");
     const char *wanted = mst_json_string_or(task, "DesiredState", "");
     const bool is_old = taskstate_time_s(mst_json_string_or(task, "CreatedAt", "")) < since_s;
-    const bool is_bad = strcmp(state, "failed") == 0 || strcmp(state, "rejected") == 0;
+    const bool is_bad = is_bad_state(state);
 
     if (strcmp(state, "running") == 0 && strcmp(wanted, "running") == 0)
         tally->running++;
@@ -55,8 +111,9 @@ static void count_task(struct tally *tally, const cJSON *task, double since_s)
     else if (!is_bad && taskstate_is_before_running(state) && strcmp(wanted, "shutdown") != 0 &&
              strcmp(wanted, "remove") != 0) /* on a node that is down it never gets any further */
         tally->starting++;
-    if (is_old && is_bad)
+    if (is_old && is_bad && !was_given_up)
         return;
+    tally->given_up += was_given_up;
     tally->failed += strcmp(state, "failed") == 0;
     tally->rejected += strcmp(state, "rejected") == 0;
     if (strcmp(state, "pending") == 0 && strstr(error, "no suitable node"))
@@ -142,7 +199,7 @@ static bool manager_decides(const cJSON *json)
 static void judge_failures(struct converge_service *service, const cJSON *json, const struct tally *tally,
                            const char *restart)
 {
-    const bool is_final = strcmp(restart, "none") == 0;
+    const bool is_final = strcmp(restart, "none") == 0 || tally->given_up > 0;
 
     if (tally->newest_trouble)
         set_reason(service, tally->newest_trouble);
@@ -178,21 +235,23 @@ static void judge_service(struct converge_service *service, const cJSON *json, c
     const char *restart = mst_json_string_or(mst_json_at(json, "Spec", "TaskTemplate", "RestartPolicy", NULL),
                                              "Condition", "any");
     const cJSON *task;
+    const bool is_one_shot = strcmp(restart, "any") != 0;
     struct tally tally = {0};
-    bool is_job, is_one_shot;
+    bool is_job, may_give_up;
 
+    service->wanted = wanted_tasks(json, nodes, &is_job);
+    /* A job's places are filled again as its manager sees fit, unless nothing may be tried twice. */
+    may_give_up = is_one_shot && (!is_job || strcmp(restart, "none") == 0) && keeps_its_tasks(json);
     cJSON_ArrayForEach(task, tasks)
     {
         if (strcmp(mst_json_string_or(task, "ServiceID", ""), id) == 0 && is_of_this_run(task, json))
-            count_task(&tally, task, since_s);
+            count_task(&tally, task, since_s, may_give_up && is_given_up(task, tasks));
     }
     (void)snprintf(service->id, sizeof service->id, "%s", id);
     service->is_tty =
         mst_json_bool_or(mst_json_at(json, "Spec", "TaskTemplate", "ContainerSpec", NULL), "TTY", false);
-    service->wanted = wanted_tasks(json, nodes, &is_job);
     service->running = tally.running;
     service->completed = tally.completed;
-    is_one_shot = strcmp(restart, "any") != 0;
     if (is_job)
         service->is_settled = tally.completed >= service->wanted;
     else if (is_one_shot && tally.completed > 0)

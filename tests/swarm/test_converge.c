@@ -226,7 +226,9 @@ static void failures_of_before_do_not_count(void **state)
 {
     mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
     mst_cleanup(mst_json_deletep) cJSON *services = cJSON_Parse(
-        "[{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_x\",\"Mode\":{\"Replicated\":{\"Replicas\":1}}" NEVER "}}]");
+        "[{\"ID\":\"s\",\"Spec\":{\"Name\":\"st_x\",\"Mode\":{\"Replicated\":{\"Replicas\":1}}" NEVER
+        "},\"PreviousSpec\":{\"TaskTemplate\":{\"ContainerSpec\":{\"Image\":\"x\"}}}}]"); /* its update is to
+                                                                                             begin */
     mst_cleanup(mst_json_deletep) cJSON *tasks = cJSON_Parse("[" TASK("shutdown", "failed", "1") "]");
     mst_cleanup(converge_view_release) struct converge_view now = {0}, before = {0};
 
@@ -238,6 +240,60 @@ static void failures_of_before_do_not_count(void **state)
     assert_int_equal(converge_judge(services, tasks, &nodes, 1767225611.0, &before, NULL), 0);
     assert_int_equal(before.items[0].code, 0);
     assert_string_equal(before.items[0].reason, "");
+}
+
+#define PLACED(slot, node, second, desired, state)                                                           \
+    "{\"ServiceID\":\"s\",\"Slot\":" slot ",\"NodeID\":\"" node                                              \
+    "\",\"CreatedAt\":\"2026-01-01T00:00:" second "Z\",\"DesiredState\":\"" desired                          \
+    "\",\"Status\":{\"State\":\"" state "\",\"Err\":\"its words\"}}"
+#define AT_MOST(times)                                                                                       \
+    ",\"TaskTemplate\":{\"RestartPolicy\":{\"Condition\":\"on-failure\",\"MaxAttempts\":" times "}}"
+#define BEFORE(spec) "},\"PreviousSpec\":{\"Mode\":{\"Replicated\":{\"Replicas\":7}}" spec "}"
+
+static void a_failure_that_nothing_follows_stays_one(void **state)
+{
+    static const struct {
+        const char *name, *service, *tasks;
+        int code;
+        const char *service_state;
+    } cases[] = {
+        {"never again", SERVICE(NEVER "}"), PLACED("1", "n1", "10", "shutdown", "failed"),
+         SWARM_NO_CONVERGENCE, "failed"},
+        {"rejected", SERVICE(NEVER "}"), PLACED("1", "n1", "10", "shutdown", "rejected"),
+         SWARM_NO_CONVERGENCE, "rejected"},
+        {"all attempts are used up", SERVICE(AT_MOST("1") "}"),
+         PLACED("1", "n1", "09", "shutdown", "failed") "," PLACED("1", "n2", "10", "shutdown", "failed"),
+         SWARM_NO_CONVERGENCE, "failed"},
+        {"another one follows", SERVICE(AT_MOST("1") "}"),
+         PLACED("1", "n1", "09", "shutdown", "failed") "," PLACED("1", "n2", "10", "running", "preparing"), 0,
+         "starting"},
+        {"the manager has not looked yet", SERVICE(AT_MOST("1") "}"),
+         PLACED("1", "n1", "10", "running", "failed"), 0, "starting"},
+        {"restarted for ever", SERVICE("}"), PLACED("1", "n1", "10", "shutdown", "failed"), 0, "starting"},
+        {"global, on the other node", SERVICE(NEVER "}"),
+         PLACED("0", "n1", "09", "shutdown", "failed") "," PLACED("0", "n2", "10", "running", "running"),
+         SWARM_NO_CONVERGENCE, "failed"},
+        {"only replicas were written", SERVICE(NEVER BEFORE(NEVER)),
+         PLACED("1", "n1", "10", "shutdown", "failed"), SWARM_NO_CONVERGENCE, "failed"},
+        {"the tasks' part was written", SERVICE(NEVER BEFORE(AT_MOST("1"))),
+         PLACED("1", "n1", "10", "shutdown", "failed"), 0, "starting"},
+        {"its update is over",
+         SERVICE(NEVER BEFORE(AT_MOST("1") "},\"UpdateStatus\":{\"State\":\"completed\"")),
+         PLACED("1", "n1", "10", "shutdown", "failed"), SWARM_NO_CONVERGENCE, "failed"},
+        {"its update is under way", SERVICE(NEVER "},\"UpdateStatus\":{\"State\":\"updating\"}"),
+         PLACED("1", "n1", "10", "shutdown", "failed"), 0, "updating"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        mst_cleanup(mst_freep) char *tasks = NULL;
+        assert_true(asprintf(&tasks, "[%s]", cases[i].tasks) > 0);
+        const struct converge_service s = judge_one(cases[i].service, tasks, 1767225660.0);
+        if (s.code != cases[i].code || strcmp(s.state, cases[i].service_state) != 0)
+            fail_msg("%s: code %d, state '%s'", cases[i].name, s.code, s.state);
+        if (s.code != 0)
+            assert_string_equal(s.reason, "its words");
+    }
 }
 
 static void exit_statuses_tell_the_ends_apart(void **state)
@@ -261,6 +317,7 @@ int main(void)
         cmocka_unit_test(services_are_judged_by_their_tasks),
         cmocka_unit_test(updates_are_judged_by_their_status),
         cmocka_unit_test(failures_of_before_do_not_count),
+        cmocka_unit_test(a_failure_that_nothing_follows_stays_one),
         cmocka_unit_test(failures_are_the_managers_while_it_updates),
         cmocka_unit_test(a_rollback_of_before_is_not_held_against_a_deployment),
         cmocka_unit_test(what_never_starts_on_a_lost_node_is_not_waited_for),
