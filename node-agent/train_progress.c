@@ -50,26 +50,45 @@ static double left_s(const struct train_place *place, double steps_per_s)
     return steps_per_s > 0 ? (double)(place->all - place->done) / steps_per_s : -1;
 }
 
+/* One more part of the bar's line, whole or not at all; the first is cut. */
+static bool add_part(char text[static PROGRESS_LINE_BYTES], size_t columns, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool add_part(char text[static PROGRESS_LINE_BYTES], size_t columns, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text + used, PROGRESS_LINE_BYTES - used, format, arguments);
+    va_end(arguments);
+    if (strlen(text) <= columns)
+        return true;
+    text[used > 0 ? used : columns] = '\0';
+    return false;
+}
+
 void progress_text(const struct train_place *place, double steps_per_s, size_t columns,
                    char text[static PROGRESS_LINE_BYTES])
 {
     const double part = place->steps > 0 ? (double)place->step / (double)place->steps : 0;
     const size_t full = (size_t)((part < 1 ? part : 1) * BAR_CELLS + 0.5);
-    char bar[BAR_CELLS + 1], left[TIME_BYTES], accuracy[32] = "";
+    char bar[BAR_CELLS + 1], left[TIME_BYTES];
 
     for (size_t i = 0; i < BAR_CELLS; i++)
         bar[i] = i < full ? '#' : '-';
     bar[BAR_CELLS] = '\0';
     time_text(left_s(place, steps_per_s), left);
-    if (place->has_accuracy)
-        (void)snprintf(accuracy, sizeof accuracy, " acc %.3f", place->accuracy);
-    (void)snprintf(text, PROGRESS_LINE_BYTES,
-                   "%" PRIu32 "/%" PRIu32 " [%s] %" PRIu64 "/%" PRIu64
-                   "  ETA %s  loss %.4f%s  %.0f samples/s  %.1f ms/step",
-                   place->epoch, place->epochs, bar, place->step, place->steps, left, place->loss, accuracy,
-                   (double)place->samples * steps_per_s, place->ms_per_step);
-    if (strlen(text) > columns)
-        text[columns] = '\0';
+    text[0] = '\0';
+    bool fits = add_part(text, columns, "%" PRIu32 "/%" PRIu32 " [%s] %" PRIu64 "/%" PRIu64, place->epoch,
+                         place->epochs, bar, place->step, place->steps) &&
+                add_part(text, columns, "  ETA %s", left) &&
+                add_part(text, columns, "  loss %.4f", place->loss);
+    if (fits && place->has_accuracy)
+        fits = add_part(text, columns, " acc %.3f", place->accuracy);
+    if (fits && steps_per_s > 0) /* else none is known yet */
+        fits = add_part(text, columns, "  %.0f samples/s", (double)place->samples * steps_per_s);
+    if (fits)
+        (void)add_part(text, columns, "  %.1f ms/step", place->ms_per_step);
 }
 
 /* A terminal that went away is nothing to end a training for. */
@@ -145,11 +164,15 @@ void progress_line(struct train_progress *progress, const char *format, ...)
 void progress_epoch(struct train_progress *progress, const struct train_place *place, double seconds,
                     const struct trainer_evaluation *validation)
 {
-    char left[TIME_BYTES], accuracy[32] = "", validated[96] = "";
+    /* The epoch's own pace: that of the bar needs a tenth of a second, and this may be the last there is. */
+    const double steps_per_s = seconds > 0 ? (double)place->made / seconds : 0;
+    char time[TIME_BYTES], left[TIME_BYTES + 8] = "", accuracy[32] = "", validated[96] = "";
 
     if (!progress->shows)
         return;
-    time_text(left_s(place, progress->steps_per_s), left);
+    time_text(left_s(place, steps_per_s), time);
+    if (place->done < place->all)
+        (void)snprintf(left, sizeof left, ", %s left", time);
     if (place->has_accuracy)
         (void)snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", place->accuracy);
     if (validation && place->has_accuracy)
@@ -158,8 +181,7 @@ void progress_epoch(struct train_progress *progress, const struct train_place *p
     else if (validation)
         (void)snprintf(validated, sizeof validated, "; validation: loss %.4f", validation->loss);
     progress_line(progress,
-                  "epoch %" PRIu32 "/%" PRIu32
-                  ": loss %.4f%s%s; %.1f s, %.1f ms/step, %.0f samples/s, %s left",
+                  "epoch %" PRIu32 "/%" PRIu32 ": loss %.4f%s%s; %.1f s, %.1f ms/step, %.0f samples/s%s",
                   place->epoch, place->epochs, place->loss, accuracy, validated, seconds, place->ms_per_step,
-                  seconds > 0 ? (double)place->samples * (double)place->step / seconds : 0, left);
+                  (double)place->samples * steps_per_s, left);
 }

@@ -25,6 +25,7 @@ struct train_progress {
 struct train_place {
     uint32_t epoch, epochs; /* from 1 */
     uint64_t step, steps;   /* of this epoch, made and planned */
+    uint64_t made;          /* of them, by this process */
     uint64_t done, all;     /* of the training */
     double loss, accuracy;  /* means over this epoch's steps */
     bool has_accuracy;
@@ -45,7 +46,7 @@ void progress_line(struct train_progress *progress, const char *format, ...)
 /* Take the bar away: something else is to be written, or it is over. */
 void progress_clear(struct train_progress *progress);
 
-/* The bar's line, cut to `columns`: for its test. */
+/* The bar's line, as much of it as fits into `columns`: for its test. */
 #define PROGRESS_LINE_BYTES 256
 void progress_text(const struct train_place *place, double steps_per_s, size_t columns,
                    char text[static PROGRESS_LINE_BYTES]);

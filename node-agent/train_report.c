@@ -43,6 +43,7 @@ static struct train_place place_of(const struct train *train, uint32_t epoch)
         .epochs = train->config.epochs,
         .step = train->shared.steps,
         .steps = train->config.steps_per_epoch,
+        .made = train->sums.steps,
         .done = trainer_steps_done(train->trainer),
         .all = trainer_steps_wanted(train->trainer),
         .loss = train->shared.loss / (double)train->shared.steps,
@@ -150,7 +151,9 @@ void train_report_epoch(const struct train *train, const struct trainer_history_
 
 void train_show_epoch(struct train *train, uint32_t epoch, bool stops)
 {
-    const struct train_place place = place_of(train, epoch);
+    struct train_place place = place_of(train, epoch);
+    if (stops)
+        place.all = place.done;
     progress_epoch(&train->show, &place, train->last_epoch_s,
                    train->data.validation ? &train->validated : NULL);
     if (stops)
