@@ -13,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/build.sh"
 
 usage() {
     cat <<USAGE
-usage: bench.sh agents|step|sweep|exchange|ring|direct|membership|deploy|monitor [OPTIONS OF THE BENCHMARK]
+usage: bench.sh agents|step|sweep|exchange|ring|direct|membership|models|deploy|monitor [OPTIONS OF THE BENCHMARK]
 
   agents        3 to 64 agents on this machine: found and agreed, first step, and on again after a loss (root)
   step          whole training steps of one worker, beside the bare matrix products of the same shapes and torch; then
@@ -26,6 +26,7 @@ usage: bench.sh agents|step|sweep|exchange|ring|direct|membership|deploy|monitor
                 of iperf3 (root; --no-lab leaves the lab out)
   direct        the direct exchange alone
   membership    one agreement among 3 to 1000 workers: messages, bytes, memory and time
+  models        the shipped models with their recipes and three seeds: accuracy and time; three workers as well (root)
   deploy        three services from nothing on a lab, by muster and by docker stack deploy in turns; and plan (root)
   monitor       100 control groups sampled once a second, and scraped: CPU, memory, milliseconds; then 100 containers
                 on a lab, beside \`docker stats\` (root; --no-lab leaves the lab out)
@@ -38,13 +39,14 @@ case ${1:-} in
     exit 0
     ;;
 agents) name=$1 program=(bench_agents.sh build/release/node-agent/muster-agent) ;;
+models) name=$1 program=(bench_models.sh build/release/node-agent/muster-agent) ;;
 ring) name=$1 program=(bench_ring.sh build/release/tests/bench) ;;
 step) name=$1 program=(bench_step.sh build/release/tests/bench build/release/node-agent/muster-agent) ;;
 deploy) name=$1 program=(bench_deploy.sh build/release/swarm/muster) ;;
 monitor) name=$1 program=(bench_monitor.sh build/release/monitoring/muster-monitor) ;;
 sweep | exchange | membership) name=$1 program=("bench_$1") ;;
 direct) name=$1 program=(bench_exchange --exchange direct) ;;
-*) usage_error "expected agents, step, sweep, exchange, ring, direct, membership, deploy or monitor, got '${1:-}'" ;;
+*) usage_error "expected agents, step, sweep, exchange, ring, direct, membership, models, deploy or monitor, got '${1:-}'" ;;
 esac
 shift
 cd "$(repo_root)"
