@@ -93,21 +93,24 @@ measure docker-stats "${pids[-1]}"
 end
 begin "$monitor" serve --web.listen-address 127.0.0.1:0 --record "$folder/file"
 address=$(grep -om1 '127.0.0.1:[0-9]*' "$folder/log")
-times() { # HEADER QUERY: the median of 50, in ms
-    local i
-    for ((i = 0; i < 50; i++)); do
-        curl -so /dev/null -H "$1" -w '%{time_total}\n' "http://$address/metrics$2"
-    done | sort -n | awk 'NR == 25 { printf "%.2f", 1000 * $1 }'
-}
-reading=$(times 'Accept: */*' '?name[]=machine_cpu_cores')
-plain=$(times 'Accept: */*' '')
-packed=$(times 'Accept-Encoding: gzip' '')
+# Each page says how long reading the containers took: the rest until its first byte is building it, and the way there
+# and back. The difference of two medians of different requests would be noise.
+for ((i = 0; i < 50; i++)); do
+    first=$(curl -so "$folder/page" -w '%{time_starttransfer}' "http://$address/metrics")
+    awk -v first="$first" '/^muster_scrape_duration_seconds / { print 1000 * $2, 1000 * (first - $2) }' "$folder/page"
+done >"$folder/pages"
+median() { sort -n | awk '{ value[NR] = $1 } END { printf "%.2f", value[int((NR + 1) / 2)] }'; }
+reading=$(cut -d' ' -f1 "$folder/pages" | median)
+building=$(cut -d' ' -f2 "$folder/pages" | median)
+packed=$(for ((i = 0; i < 50; i++)); do
+    curl -so /dev/null -H 'Accept-Encoding: gzip' -w '%{time_total}\n' "http://$address/metrics"
+done | awk '{ print 1000 * $1 }' | median)
 samples=$(curl -s "http://$address/metrics" | grep -vc '^#')
 serving=$(awk '/^RssAnon/ { print $2 }' "/proc/${pids[-1]}/status")
 end
 
 awk -v n="$containers" -v t="$seconds" -v anonymous="$anonymous" -v serving="$serving" -v fds="$descriptors" \
-    -v reading="$reading" -v plain="$plain" -v packed="$packed" -v samples="$samples" -v json="$json" '
+    -v reading="$reading" -v building="$building" -v packed="$packed" -v samples="$samples" -v json="$json" '
     { own[$1] = $2; engine[$1] = $3 }
     END {
         printf "%d containers of an engine, once a second for %d s, %% of a core:\n", n, t
@@ -116,12 +119,12 @@ awk -v n="$containers" -v t="$seconds" -v anonymous="$anonymous" -v serving="$se
         printf "  docker stats           %6.2f, and the engine %6.2f\n", own["docker-stats"], engine["docker-stats"]
         printf "anonymous memory: %.1f MB recording, %.1f MB serving and recording; %d descriptors\n",
             anonymous / 1024, serving / 1024, fds
-        printf "a page of %d series: read in %.1f ms, built in %.1f more, served with gzip in %.1f\n",
-            samples, reading, plain - reading, packed
+        printf "a page of %d series (medians of 50): read in %.1f ms, first byte %.1f later; %.1f in all with gzip\n",
+            samples, reading, building, packed
         printf "{\"containers\":%d,\"core_percent\":%.2f,", n, own["record"] >json
         printf "\"engine_percent\":%.2f,\"idle_engine_percent\":%.2f,", engine["record"], engine["nothing"] >json
         printf "\"docker_stats_percent\":%.2f,", own["docker-stats"] >json
         printf "\"docker_stats_engine_percent\":%.2f,", engine["docker-stats"] >json
         printf "\"anonymous_mb\":%.1f,\"serving_mb\":%.1f,", anonymous / 1024, serving / 1024 >json
-        printf "\"read_ms\":%.2f,\"build_ms\":%.2f,\"gzip_ms\":%.2f}\n", reading, plain - reading, packed >json
+        printf "\"read_ms\":%.2f,\"build_ms\":%.2f,\"gzip_ms\":%.2f}\n", reading, building, packed >json
     }' "$folder/table"
