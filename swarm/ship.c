@@ -244,23 +244,39 @@ static bool may_run(const struct compose_project *project, const char *image, co
     return false;
 }
 
+/* A node other than the engine's own that needs the image. */
+static bool is_target(const struct compose_project *project, const char *named, const char *own_node_id,
+                      const struct swarm_node *node)
+{
+    return strcmp(node->id, own_node_id) != 0 && may_run(project, named, node);
+}
+
+static int check_hosts(const struct session *session, const struct compose_project *project,
+                       const char *named, const struct swarm_nodes *nodes, const char *own_node_id,
+                       const struct nodesfile *file, struct mst_error *err)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        const struct swarm_node *node = &nodes->items[i];
+        if (is_target(project, named, own_node_id, node) && !nodesfile_host(file, node->hostname))
+            return mst_error_set(
+                err, -ENOENT,
+                "image '%s' is on the engine at %s only, and node '%s', which may run it, is "
+                "not in the nodes file",
+                named, engine_host(session->engine), node->hostname);
+    }
+    return 0;
+}
+
 static int ship_image(struct cargo *cargo, const struct compose_project *project, const char *named,
                       const struct swarm_nodes *nodes, const char *own_node_id, const struct nodesfile *file,
                       bool is_dry, size_t *sent, struct mst_error *err)
 {
     for (size_t i = 0; i < nodes->count; i++) {
         const struct swarm_node *node = &nodes->items[i];
-        const char *host = nodesfile_host(file, node->hostname);
         int r;
-        if (strcmp(node->id, own_node_id) == 0 || !may_run(project, named, node))
+        if (!is_target(project, named, own_node_id, node))
             continue;
-        if (!host)
-            return mst_error_set(
-                err, -ENOENT,
-                "image '%s' is on the engine at %s only, and node '%s', which may run it, is "
-                "not in the nodes file",
-                cargo->image, engine_host(cargo->session->engine), node->hostname);
-        r = ship_to(cargo, node, host, is_dry, sent, err);
+        r = ship_to(cargo, node, nodesfile_host(file, node->hostname), is_dry, sent, err);
         if (r < 0)
             return mst_error_wrap(err, r, "ship '%s' to node '%s'", cargo->image, node->hostname);
     }
@@ -276,12 +292,11 @@ static bool is_first(const struct compose_project *project, size_t index)
     return true;
 }
 
-static int ship_one(struct session *session, const struct compose_project *project, const char *named,
-                    const struct swarm_nodes *nodes, const char *own_node_id, const struct nodesfile *file,
-                    bool is_dry, struct ship *ship, struct mst_error *err)
+/* Is the image local? Then it is noted, and the `id` with it. */
+static int note_local(struct session *session, const char *named, struct ship *ship,
+                      char id[static ENGINE_NAME_MAX_BYTES], struct mst_error *err)
 {
     mst_cleanup(mst_freep) char *image = spec_image_with_tag(named);
-    struct cargo cargo = {.session = session, .image = image, .fd = -1};
     bool is_local = false;
     int r;
 
@@ -289,14 +304,28 @@ static int ship_one(struct session *session, const struct compose_project *proje
         return mst_error_set(err, -ENOMEM, "ship: no memory");
     if (strchr(image, '@')) /* a digest is a registry's */
         return 0;
-    r = ship_find(session->engine, image, cargo.id, &is_local, err);
-    if (r < 0 || cargo.id[0] == '\0' || !is_local)
+    r = ship_find(session->engine, image, id, &is_local, err);
+    if (r < 0 || id[0] == '\0' || !is_local)
         return r;
     ship->local.items[ship->local.count] = strdup(named);
     if (!ship->local.items[ship->local.count])
         return mst_error_set(err, -ENOMEM, "ship: no memory");
     ship->local.count++;
-    r = ship_image(&cargo, project, named, nodes, own_node_id, file, is_dry, &ship->sent, err);
+    return 0;
+}
+
+static int ship_one(struct session *session, const struct compose_project *project, const char *named,
+                    const char *id, const struct swarm_nodes *nodes, const char *own_node_id,
+                    const struct nodesfile *file, bool is_dry, size_t *sent, struct mst_error *err)
+{
+    mst_cleanup(mst_freep) char *image = spec_image_with_tag(named);
+    struct cargo cargo = {.session = session, .image = image, .fd = -1};
+    int r;
+
+    if (!image)
+        return mst_error_set(err, -ENOMEM, "ship: no memory");
+    (void)snprintf(cargo.id, sizeof cargo.id, "%s", id);
+    r = ship_image(&cargo, project, named, nodes, own_node_id, file, is_dry, sent, err);
     mst_closep(&cargo.fd);
     return r;
 }
@@ -305,6 +334,8 @@ int ship_images(struct session *session, const struct compose_project *project, 
                 bool is_dry, struct ship *ret_ship, struct mst_error *err)
 {
     mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
+    mst_cleanup(mst_freep) char(*ids)[ENGINE_NAME_MAX_BYTES] =
+        calloc(project->service_count + 1, sizeof *ids);
     struct ship ship = {0};
     struct engine_info info;
     int r = session_info(session, &info, err);
@@ -314,13 +345,20 @@ int ship_images(struct session *session, const struct compose_project *project, 
     if (r < 0)
         return r;
     ship.local.items = calloc(project->service_count + 1, sizeof *ship.local.items);
-    if (!ship.local.items)
+    if (!ship.local.items || !ids) {
+        ship_release(&ship);
         return mst_error_set(err, -ENOMEM, "ship: no memory");
+    }
     for (size_t i = 0; i < project->service_count && r >= 0; i++) {
         if (is_first(project, i))
-            r = ship_one(session, project, project->services[i].image, &nodes, info.node_id, file, is_dry,
-                         &ship, err);
+            r = note_local(session, project->services[i].image, &ship, ids[ship.local.count], err);
     }
+    /* All of them before the first node gets anything. */
+    for (size_t i = 0; i < ship.local.count && r >= 0; i++)
+        r = check_hosts(session, project, ship.local.items[i], &nodes, info.node_id, file, err);
+    for (size_t i = 0; i < ship.local.count && r >= 0; i++)
+        r = ship_one(session, project, ship.local.items[i], ids[i], &nodes, info.node_id, file, is_dry,
+                     &ship.sent, err);
     if (r < 0) {
         ship_release(&ship);
         return r;

@@ -16,8 +16,8 @@ struct ship {
 };
 
 /* Each transfer is shown while it is under way and is a line of the report then. `is_dry`: the lines only.
- * -ENOENT when a node that may run a local image is not in the file, -EREMOTEIO and others from its engine.
- */
+ * -ENOENT, and nothing is sent, when a node that may run a local image is not in the file; -EREMOTEIO and
+ * others from its engine. */
 int ship_images(struct session *session, const struct compose_project *project, const struct nodesfile *file,
                 bool is_dry, struct ship *ret_ship, struct mst_error *err);
 void ship_release(struct ship *ship);
