@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apply.h"
 
+#include "compare.h"
 #include "converge.h"
 #include "muster/cleanup.h"
 #include "muster/clock.h"
@@ -339,10 +340,11 @@ static int update_service(struct apply *apply, const struct plan_step *step, str
     }
     if (r == -ESTALE)
         return mst_error_wrap(err, -EREMOTEIO, "%d tries", UPDATE_TRIES);
-    if (r >= 0)
-        report_line(&apply->session->report, "updated service %s (%.*s)", step->name,
-                    (int)strcspn(step->changes ? step->changes : "", "\n"),
-                    step->changes ? step->changes : "");
+    if (r >= 0) {
+        char changes[1024];
+        compare_short_text(step->changes ? step->changes : "", changes, sizeof changes);
+        report_line(&apply->session->report, "updated service %s (%s)", step->name, changes);
+    }
     return r;
 }
 

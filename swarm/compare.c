@@ -44,15 +44,22 @@ static const struct {
     {"RollbackConfig.Order", "\"stop-first\""},
 };
 
+/* NULL: it leaves that out. */
+static const char *engine_default(const char *path)
+{
+    for (size_t i = 0; i < MST_ARRAY_COUNT(engine_defaults); i++) {
+        if (strcmp(engine_defaults[i].path, path) == 0)
+            return engine_defaults[i].value;
+    }
+    return NULL;
+}
+
 static bool is_engine_default(const char *path, const cJSON *value)
 {
     mst_cleanup(mst_freep) char *text = value ? cJSON_PrintUnformatted(value) : NULL;
+    const char *its = engine_default(path);
 
-    for (size_t i = 0; text && i < MST_ARRAY_COUNT(engine_defaults); i++) {
-        if (strcmp(engine_defaults[i].path, path) == 0 && strcmp(engine_defaults[i].value, text) == 0)
-            return true;
-    }
-    return false;
+    return text && its && strcmp(its, text) == 0;
 }
 
 /* Go leaves these out, or writes them where nothing was: "" and [] and {} and null and false. A 0 is a value:
@@ -227,4 +234,49 @@ void compare_value_text(const cJSON *value, char *text, size_t capacity)
     (void)snprintf(text, capacity, "%s", printed ? printed : "none");
     if (printed && strlen(printed) >= capacity && capacity > 4)
         memcpy(text + capacity - 4, "...", 4);
+}
+
+/* Of a secret or config that is still to be made; its name differs too, and says more. */
+static bool is_unknown_id(const char *path, const cJSON *value)
+{
+    const size_t bytes = strlen(path), ending = sizeof "[].ConfigID" - 1;
+
+    return bytes > ending &&
+           (strcmp(path + bytes - ending, "[].ConfigID") == 0 ||
+            strcmp(path + bytes - ending, "[].SecretID") == 0) &&
+           cJSON_IsString(value) && value->valuestring[0] == '\0';
+}
+
+static void side_text(const char *path, const cJSON *value, char *text, size_t capacity)
+{
+    const char *filled_in = is_empty(value) ? engine_default(path) : NULL;
+
+    if (filled_in)
+        (void)snprintf(text, capacity, "%s", filled_in);
+    else
+        compare_value_text(value, text, capacity);
+}
+
+void compare_add_line(struct mst_buf *lines, const char *path, const cJSON *desired, const cJSON *live)
+{
+    char before[96], after[96];
+
+    if (is_unknown_id(path, desired))
+        return;
+    side_text(path, live, before, sizeof before);
+    side_text(path, desired, after, sizeof after);
+    (void)mst_buf_printf(lines, "%s: %s -> %s\n", path, before, after);
+}
+
+void compare_short_text(const char *lines, char *text, size_t capacity)
+{
+    const size_t first = strcspn(lines, "\n");
+    size_t more = 0;
+
+    for (const char *at = lines + first; *at != '\0'; at++)
+        more += at[0] == '\n' && at[1] != '\0';
+    if (more == 0)
+        (void)snprintf(text, capacity, "%.*s", (int)first, lines);
+    else
+        (void)snprintf(text, capacity, "%.*s, and %zu more", (int)first, lines, more);
 }

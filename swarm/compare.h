@@ -19,4 +19,10 @@ size_t compare_network(const cJSON *desired, const cJSON *live, compare_fn *on_d
 /* The value as short text for people: quoted text, number, "{...}"; "none" for NULL. */
 void compare_value_text(const cJSON *value, char *text, size_t capacity);
 
+/* A difference as a line "path: old -> new\n". Where a side has nothing, and the engine fills something in,
+ * that is named; the id of a secret or config that is still to be made has no line. */
+void compare_add_line(struct mst_buf *lines, const char *path, const cJSON *desired, const cJSON *live);
+/* The first of such lines, and how many more there are. */
+void compare_short_text(const char *lines, char *text, size_t capacity);
+
 #endif

@@ -48,12 +48,7 @@ struct plan_step *plan_add_step(struct plan *plan, enum engine_kind kind, enum p
 
 static void note_change(void *context, const char *path, const cJSON *desired, const cJSON *live)
 {
-    struct mst_buf *changes = context;
-    char before[96], after[96];
-
-    compare_value_text(live, before, sizeof before);
-    compare_value_text(desired, after, sizeof after);
-    (void)mst_buf_printf(changes, "%s: %s -> %s\n", path, before, after);
+    compare_add_line(context, path, desired, live);
 }
 
 static int plan_networks(struct plan *plan, struct report *report, struct mst_error *err)

@@ -115,12 +115,71 @@ static void values_are_cut_for_people(void **state)
     cJSON_Delete(value);
 }
 
+static void line(void *context, const char *path, const cJSON *desired, const cJSON *live)
+{
+    compare_add_line(context, path, desired, live);
+}
+
+static void lines_say_what_the_engine_will_have(void **state)
+{
+    static const struct {
+        const char *desired, *live, *lines;
+    } cases[] = {
+        {"{\"Mode\":{\"Replicated\":{}}}", "{\"Mode\":{\"Replicated\":{\"Replicas\":2}}}",
+         "Mode.Replicated.Replicas: 2 -> 1\n"},
+        {"{\"Mode\":{\"Replicated\":{\"Replicas\":0}}}", "{\"Mode\":{\"Replicated\":{}}}",
+         "Mode.Replicated.Replicas: 1 -> 0\n"},
+        {"{\"EndpointSpec\":{}}", "{\"EndpointSpec\":{\"Mode\":\"dnsrr\"}}",
+         "EndpointSpec.Mode: \"dnsrr\" -> \"vip\"\n"},
+        {"{\"Labels\":{\"a\":\"1\"}}", "{}", "Labels.a: none -> \"1\"\n"},
+        /* a version that is to be made, and one that is there */
+        {"{\"Configs\":[{\"ConfigID\":\"\",\"ConfigName\":\"c_2\"}]}",
+         "{\"Configs\":[{\"ConfigID\":\"8n1\",\"ConfigName\":\"c\"}]}",
+         "Configs[].ConfigName: \"c\" -> \"c_2\"\n"},
+        {"{\"Secrets\":[{\"SecretID\":\"\",\"SecretName\":\"s_2\"}]}",
+         "{\"Secrets\":[{\"SecretID\":\"8n1\",\"SecretName\":\"s\"}]}",
+         "Secrets[].SecretName: \"s\" -> \"s_2\"\n"},
+        {"{\"Configs\":[{\"ConfigID\":\"9x\"}]}", "{\"Configs\":[{\"ConfigID\":\"8n1\"}]}",
+         "Configs[].ConfigID: \"8n1\" -> \"9x\"\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        mst_cleanup(mst_json_deletep) cJSON *desired = cJSON_Parse(cases[i].desired);
+        mst_cleanup(mst_json_deletep) cJSON *live = cJSON_Parse(cases[i].live);
+        mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(4096);
+        assert_true(compare_service(desired, live, line, &text) > 0);
+        assert_string_equal(mst_buf_text(&text), cases[i].lines);
+    }
+}
+
+static void one_difference_does_not_stand_for_all(void **state)
+{
+    static const struct {
+        const char *lines, *text;
+    } cases[] = {
+        {"", ""},
+        {"a: 1 -> 2\n", "a: 1 -> 2"},
+        {"a: 1 -> 2\nb: 1 -> 2\n", "a: 1 -> 2, and 1 more"},
+        {"a: 1 -> 2\nb: 1 -> 2\nc: 1 -> 2\nd: 1 -> 2\n", "a: 1 -> 2, and 3 more"},
+    };
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        compare_short_text(cases[i].lines, text, sizeof text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(services_differ_in_what_matters_only),
         cmocka_unit_test(large_numbers_are_numbers),
         cmocka_unit_test(networks_may_have_more_than_the_file_says),
+        cmocka_unit_test(lines_say_what_the_engine_will_have),
+        cmocka_unit_test(one_difference_does_not_stand_for_all),
         cmocka_unit_test(values_are_cut_for_people),
     };
 
