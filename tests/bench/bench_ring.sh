@@ -66,7 +66,10 @@ for ((i = 1; i <= nodes; i++)); do
     pids+=("$(docker -H "$socket" inspect -f '{{.State.Pid}}' "$container")")
     addresses+=("$(docker -H "$socket" inspect -f '{{.NetworkSettings.Networks.bench.IPAddress}}' "$container")")
 done
-at() { nsenter --net="/proc/${pids[$1]}/ns/net" -- "${@:2}"; }
+# become I CMD...: in a subshell or the background, whose pid is then CMD's own. A kill of a shell in between would not
+# reach it: iperf3's servers would outlive the lab, and keep its namespaces.
+become() { exec nsenter --net="/proc/${pids[$1]}/ns/net" -- "${@:2}"; }
+at() { (become "$@"); }
 if [[ -n $rate ]]; then
     for ((i = 1; i <= nodes; i++)); do "$lab" shape "node$i" "$rate"; done
 fi
@@ -74,7 +77,7 @@ fi
 # --- streams ---
 servers=()
 for ((i = 0; i < nodes; i++)); do
-    at "$i" iperf3 -s -p $PORT >"$test_folder/server$i" 2>&1 &
+    become "$i" iperf3 -s -p $PORT >"$test_folder/server$i" 2>&1 &
     servers+=($!)
 done
 # shellcheck disable=SC2016 # expanded at the end
@@ -88,7 +91,7 @@ done
 streams() {
     local world=$1 i jobs=()
     for ((i = 0; i < world; i++)); do
-        at "$i" iperf3 -c "${addresses[(i + 1) % world]}" -p $PORT -C "$congestion" -t $SECONDS_EACH -O 0.5 -J >"$test_folder/stream$i" 2>&1 &
+        become "$i" iperf3 -c "${addresses[(i + 1) % world]}" -p $PORT -C "$congestion" -t $SECONDS_EACH -O 0.5 -J >"$test_folder/stream$i" 2>&1 &
         jobs+=($!)
     done
     for i in "${!jobs[@]}"; do
@@ -104,7 +107,7 @@ sums() {
     local world=$1 i list jobs=()
     list=$(IFS=, && echo "${addresses[*]:0:world}")
     for ((i = 0; i < world; i++)); do
-        at "$i" "$folder/bench_exchange_node" --rank "$i" --addresses "$list" --exchange "$2" --counts "$counts" \
+        become "$i" "$folder/bench_exchange_node" --rank "$i" --addresses "$list" --exchange "$2" --counts "$counts" \
             --congestion "$congestion" --seconds $SECONDS_EACH >"$test_folder/sums$i" 2>"$test_folder/errors$i" &
         jobs+=($!)
     done

@@ -93,16 +93,16 @@ for ((i = 1; i <= WORKERS; i++)); do
     pids+=("$(docker -H "$socket" inspect -f '{{.State.Pid}}' "$container")")
     addresses+=("$(docker -H "$socket" inspect -f '{{.NetworkSettings.Networks.bench.IPAddress}}' "$container")")
 done
-at() { nsenter --net="/proc/${pids[$1]}/ns/net" -- "${@:2}"; }
+become() { exec nsenter --net="/proc/${pids[$1]}/ns/net" -- "${@:2}"; } # as in bench_ring.sh
 list=$(IFS=, && echo "${addresses[*]}")
-interface=$(at 0 ip -o -4 addr show to "${addresses[0]}" | awk '{ print $2 }')
+interface=$(become 0 ip -o -4 addr show to "${addresses[0]}" | awk '{ print $2 }')
 
 # together NAME CMD...: as many at once, with each worker's number for @
 together() {
     local name=$1 i jobs=()
     shift
     for ((i = 0; i < WORKERS; i++)); do
-        at "$i" "${@//@/$i}" >"$test_folder/$name$i.out" 2>"$test_folder/$name$i.err" &
+        become "$i" "${@//@/$i}" >"$test_folder/$name$i.out" 2>"$test_folder/$name$i.err" &
         jobs+=($!)
     done
     for i in "${!jobs[@]}"; do
