@@ -35,9 +35,9 @@ int discovery_identity_check(const struct discovery_identity *identity, struct m
 
 int discovery_key_read(const char *path, struct discovery_key *ret_key, struct mst_error *err)
 {
-    struct mst_buf content = MST_BUF_INIT(DISCOVERY_KEY_MAX_BYTES + 1);
+    struct mst_buf content = MST_BUF_INIT(DISCOVERY_KEY_MAX_BYTES);
     int r = mst_file_read(path, &content, err);
-    if (r == 0 && (content.count < DISCOVERY_KEY_MIN_BYTES || content.count > DISCOVERY_KEY_MAX_BYTES))
+    if (r == 0 && content.count < DISCOVERY_KEY_MIN_BYTES)
         r = mst_error_set(err, -EINVAL, "key file '%s': %zu bytes, where %d to %d are needed", path,
                           content.count, DISCOVERY_KEY_MIN_BYTES, DISCOVERY_KEY_MAX_BYTES);
     else if (r < 0)
