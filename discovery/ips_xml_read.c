@@ -22,6 +22,7 @@ struct ips_reader {
     size_t count, capacity;
     struct discovery_host host; /* the one being read */
     bool in_host, up, has_ipv4, in_port;
+    bool in_document; /* the outermost element was there */
     int fault_line;
     char fault[256]; /* libxml2's own words */
 };
@@ -205,6 +206,7 @@ static int read_node(struct ips_reader *reader, struct mst_error *err)
         return read_doctype(reader, err);
     if (type == XML_READER_TYPE_ENTITY_REFERENCE)
         return bad(reader, err, "an entity that XML itself does not have");
+    reader->in_document = reader->in_document || type == XML_READER_TYPE_ELEMENT;
     if (type == XML_READER_TYPE_END_ELEMENT && reader->in_host && depth == 1)
         return host_end(reader, err);
     if (type != XML_READER_TYPE_ELEMENT)
@@ -243,6 +245,10 @@ static int read_document(struct ips_reader *reader, struct mst_error *err)
         if (r < 0)
             return r;
     }
+    /* What comes to nobody's mind of a file of another kind: "Document is empty". */
+    if (more < 0 && !reader->in_document)
+        return mst_error_set(err, -EBADMSG, "%s:%d: not XML%s%s%s", reader->path, reader->fault_line,
+                             reader->fault[0] ? " (" : "", reader->fault, reader->fault[0] ? ")" : "");
     if (more < 0)
         return mst_error_set(err, -EBADMSG, "%s:%d: %s", reader->path, reader->fault_line,
                              reader->fault[0] ? reader->fault : "not XML");

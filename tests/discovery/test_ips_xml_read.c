@@ -125,9 +125,29 @@ static void deep_nesting_ends_before_the_stack_does(void **state)
     assert_int_equal(discovery_ips_xml_read(path, 7070, &hosts, &count, NULL), -ENOENT);
 }
 
+static void a_file_of_another_kind_is_called_not_xml(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "hello", "{\"layers\": []}"};
+    char path[] = "/tmp/muster-test-xml-XXXXXX";
+    mst_cleanup(mst_closep) int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    for (size_t t = 0; t < MST_ARRAY_COUNT(texts); t++) {
+        struct discovery_host *hosts = NULL;
+        size_t count = 7;
+        struct mst_error err = MST_ERROR_INIT;
+        assert_int_equal(mst_file_write_atomic(path, texts[t], strlen(texts[t]), 0600, NULL), 0);
+        assert_int_equal(discovery_ips_xml_read(path, 7070, &hosts, &count, &err), -EBADMSG);
+        if (!strstr(err.text, ": not XML"))
+            fail_msg("'%s': %s", texts[t], err.text);
+    }
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_another_kind_is_called_not_xml),
         cmocka_unit_test(nmaps_own_file_is_read),
         cmocka_unit_test(files_from_anywhere_are_read_or_refused_by_name_and_line),
         cmocka_unit_test(deep_nesting_ends_before_the_stack_does),
