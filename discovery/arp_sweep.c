@@ -50,6 +50,9 @@ static int arp_sweep_send(struct arp_sweep *arp, uint64_t now_ns, struct mst_err
         struct sweep_target *target = sweep_next(sweep, &ipv4);
         if (!target)
             return 0;
+        /* Before it is sent: where both ends are on one machine, the answer is there when the call returns.
+         */
+        const uint64_t sent_ns = mst_now_ns();
         const int r = arp_send(arp->arp, ipv4, err);
         if (r == -EAGAIN) {
             arp->queue_full_until_ns = now_ns + QUEUE_FULL_WAIT_NS;
@@ -57,7 +60,7 @@ static int arp_sweep_send(struct arp_sweep *arp, uint64_t now_ns, struct mst_err
         }
         if (r < 0)
             return r;
-        sweep_probed(sweep, target, mst_now_ns());
+        sweep_probed(sweep, target, sent_ns);
     }
     return 0;
 }

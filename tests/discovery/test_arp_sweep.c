@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "arp.h"
 #include "muster/cleanup.h"
+#include "muster/clock.h"
 #include "muster/sweep.h"
 #include "sweep_fixture.h"
 
@@ -70,6 +72,33 @@ static void every_host_answers_and_nobody_else_does(void **state)
         assert_memory_not_equal(twice->mac, twice->other_mac, DISCOVERY_MAC_BYTES);
         discovery_sweep_free(sweep);
     }
+}
+
+/* Both ends are on one machine: the answer is there before the call that sends has returned. */
+static void a_round_trip_begins_before_the_request_is_sent(void **state)
+{
+    (void)state;
+    struct discovery_sweep_options options = {.choice = choose(NETNS_SUBNET)};
+    mst_cleanup(discovery_arp_freep) struct discovery_arp *arp = open_arp(&options.choice);
+    struct discovery_sweep *sweep = NULL;
+    uint64_t shortest_ns = UINT64_MAX;
+    for (int i = 0; i < 200; i++) {
+        const uint64_t begin_ns = mst_now_ns();
+        assert_int_equal(arp_send(arp, NETNS_OF(1), NULL), 0);
+        const uint64_t ns = mst_now_ns() - begin_ns;
+        shortest_ns = ns < shortest_ns ? ns : shortest_ns;
+    }
+    assert_int_equal(discovery_arp_sweep_new(arp, &options, &sweep, NULL), 0);
+    assert_int_equal(discovery_sweep_run(sweep, NULL), 0);
+    const struct discovery_sweep_result *result = discovery_sweep_result(sweep);
+    for (size_t i = 0; i < result->count; i++) {
+        const struct discovery_host *host = &result->hosts[i];
+        if (!host->self)
+            print_message("%u: %.1f us, sending takes %.1f us\n", host->ipv4 & 255,
+                          (double)host->rtt_ns / 1e3, (double)shortest_ns / 1e3);
+        assert_true(host->self || host->rtt_ns >= shortest_ns);
+    }
+    discovery_sweep_free(sweep);
 }
 
 struct tally {
@@ -235,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_host_answers_and_nobody_else_does),
+        cmocka_unit_test(a_round_trip_begins_before_the_request_is_sent),
         cmocka_unit_test(it_stops_when_the_caller_has_enough),
         cmocka_unit_test(the_rate_is_kept),
         cmocka_unit_test(the_deadline_ends_it),
