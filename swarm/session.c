@@ -20,6 +20,11 @@ int session_open(struct session *session, const char *host, const char *context,
     *session = (struct session){.signal_fd = -1};
     report_init(&session->report, stderr);
     r = engine_new(&options, &session->engine, err);
+    if (r == -ENOENT && context) { /* nothing was connected to so far: the option is wrong */
+        if (err)
+            err->code = -EINVAL;
+        return -EINVAL;
+    }
     if (r < 0)
         return r;
     return engine_streams_new(session->engine, &session->streams, err);
