@@ -247,9 +247,31 @@ static bool is_constraint(const char *text)
     return true;
 }
 
+/* Where those stand that this file added. */
+static int keep_places(struct schema_load *load, const struct node *node, struct compose_deploy *deploy,
+                       size_t earlier)
+{
+    for (size_t i = earlier; i < deploy->constraints.count; i++) {
+        struct compose_place *places =
+            compose_arena_grow(load->arena, deploy->constraint_places, i, sizeof *places);
+        if (!places)
+            return schema_fail_memory(load);
+        deploy->constraint_places = places;
+        places[i] = node->place;
+        for (size_t k = 0; k < node->count; k++) {
+            const struct node *item = node->entries[k].value;
+            if (item->kind == NODE_SCALAR && strcmp(item->text, deploy->constraints.items[i]) == 0)
+                places[i] = item->place;
+        }
+    }
+    return 0;
+}
+
 static int set_constraints(struct schema_load *load, const struct node *node, void *member,
                            const struct schema_field *f)
 {
+    struct compose_deploy *deploy = (void *)((char *)member - f->offset);
+    const size_t earlier = deploy->constraints.count;
     char shown[SHOW_BYTES];
     int r = schema_expect(load, node, NODE_LIST);
     for (size_t i = 0; r == 0 && i < node->count; i++) {
@@ -260,7 +282,9 @@ static int set_constraints(struct schema_load *load, const struct node *node, vo
                             show(item->text, shown));
         schema_leave(load);
     }
-    return r < 0 ? r : schema_set_strings(load, node, member, f);
+    if (r == 0)
+        r = schema_set_strings(load, node, member, f);
+    return r < 0 ? r : keep_places(load, node, deploy, earlier);
 }
 
 static int set_preferences(struct schema_load *load, const struct node *node, void *member,

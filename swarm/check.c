@@ -81,6 +81,27 @@ static int check_pin(const struct compose_service *service, const struct constra
                          usable, constraint->key, constraint->value);
 }
 
+/* Names the one that no usable node meets, or all of them, when it takes them together. */
+static int refuse_constraints(const struct compose_service *service, const struct swarm_nodes *nodes,
+                              struct mst_error *err)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf all = MST_BUF_INIT(512);
+    const struct compose_deploy *deploy = &service->deploy;
+    const struct compose_place *places = deploy->constraint_places;
+
+    for (size_t i = 0; i < deploy->constraints.count; i++) {
+        const struct compose_strings one = {&deploy->constraints.items[i], 1};
+        if (constraints_count_nodes(&one, nodes) == 0)
+            return check_fail_at(err, places ? places[i] : service->place, SWARM_NO_CONVERGENCE,
+                                 "services.%s: none of the %zu ready nodes meets '%s'", service->key,
+                                 nodes->usable_count, one.items[0]);
+        (void)mst_buf_printf(&all, "%s'%s'", i > 0 ? " and " : "", one.items[0]);
+    }
+    return check_fail_at(err, places && deploy->constraints.count > 0 ? places[0] : service->place,
+                         SWARM_NO_CONVERGENCE, "services.%s: none of the %zu ready nodes meets all of %s",
+                         service->key, nodes->usable_count, mst_buf_text(&all));
+}
+
 int check_pins(const struct compose_project *project, const struct swarm_nodes *nodes, struct mst_error *err)
 {
     for (size_t s = 0; s < project->service_count; s++) {
@@ -100,9 +121,7 @@ int check_pins(const struct compose_project *project, const struct swarm_nodes *
         }
         /* A global service without a node has nothing to run, and that is its end. */
         if (!is_global && constraints_count_nodes(&deploy->constraints, nodes) == 0)
-            return check_fail_at(err, service->place, SWARM_NO_CONVERGENCE,
-                                 "services.%s: none of the %zu ready nodes meets all of its %zu constraints",
-                                 service->key, nodes->usable_count, deploy->constraints.count);
+            return refuse_constraints(service, nodes, err);
     }
     return 0;
 }

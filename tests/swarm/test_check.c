@@ -44,7 +44,12 @@ static void pins_meet_exactly_one_usable_node(void **state)
          "the node with node.hostname 'away' is not ready or not active"},
         {"placement: {constraints: ['node.hostname != a']}", 0, NULL},
         {"placement: {constraints: ['node.labels.gpu == yes']}", SWARM_NO_CONVERGENCE,
-         "none of the 3 ready nodes meets all of its 1 constraints"},
+         "services.web: none of the 3 ready nodes meets 'node.labels.gpu == yes'"},
+        {"placement: {constraints: ['node.hostname != a', 'node.labels.gpu == yes']}", SWARM_NO_CONVERGENCE,
+         "st.yml:4:62: services.web: none of the 3 ready nodes meets 'node.labels.gpu == yes'"},
+        {"placement: {constraints: ['node.hostname == a', 'node.id != n1']}", SWARM_NO_CONVERGENCE,
+         "st.yml:4:40: services.web: none of the 3 ready nodes meets all of 'node.hostname == a' and "
+         "'node.id != n1'"},
         {"mode: global, placement: {constraints: ['node.labels.gpu == yes']}", 0, NULL},
         {"replicas: 0, placement: {constraints: ['node.hostname == b']}", 0, NULL},
     };

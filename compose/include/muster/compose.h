@@ -273,6 +273,7 @@ struct compose_deploy {
     struct compose_limits limits, reservations;
     struct compose_restart_policy restart_policy; /* from the service's `restart:` when deploy has none */
     struct compose_strings constraints;           /* file order */
+    struct compose_place *constraint_places;      /* as many */
     struct compose_strings spread;                /* placement.preferences[].spread, file order */
     uint64_t max_replicas_per_node;               /* 0: no limit */
     struct compose_update update_config, rollback_config;
