@@ -253,8 +253,9 @@ static int timed_out(const struct converge_view *view, const char *stack, struct
     for (size_t i = 0; i < view->count; i++) {
         const struct converge_service *s = &view->items[i];
         if (!s->is_settled)
-            (void)mst_buf_printf(&open, "%s%s %zu/%zu%s%s", open.count > 0 ? ", " : "", s->name, s->running,
-                                 s->wanted, s->reason[0] ? ": " : "", s->reason);
+            (void)mst_buf_printf(&open, "%s%s %zu/%zu%s%s%s", open.count > 0 ? ", " : "", s->name, s->running,
+                                 s->wanted, s->leaving > 0 ? " and some that stop" : "",
+                                 s->reason[0] ? ": " : "", s->reason);
     }
     return mst_error_set(err, -ETIMEDOUT, "stack '%s' has not converged in time: %s", stack,
                          mst_buf_text(&open));
@@ -281,6 +282,14 @@ static int judge_waiting(const struct converge_view *view, uint64_t *no_node_sin
                          waiting->reason);
 }
 
+static void await_leaving(struct converge_service *service)
+{
+    if (!service->is_settled || service->leaving == 0)
+        return;
+    service->is_settled = false;
+    (void)snprintf(service->state, sizeof service->state, "%zu stopping", service->leaving);
+}
+
 int converge_wait(struct session *session, const struct converge_options *options, struct mst_error *err)
 {
     mst_cleanup(converge_view_release) struct converge_view shown = {0};
@@ -295,6 +304,8 @@ int converge_wait(struct session *session, const struct converge_options *option
             return r;
         for (size_t i = 0; options->must_complete && i < view.count; i++)
             view.items[i].is_settled = view.items[i].completed >= view.items[i].wanted;
+        for (size_t i = 0; options->none_may_leave && i < view.count; i++)
+            await_leaving(&view.items[i]);
         remember(&view, &shown, report_seconds(&session->report));
         show(session, &view, &shown);
         converge_view_release(&shown);

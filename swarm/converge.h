@@ -23,7 +23,8 @@ struct converge_service {
     char state[64];   /* "running", "starting", "updating", "complete", ... : for people */
     char reason[512]; /* the newest task's trouble, or why it never will */
     size_t running, wanted, completed;
-    int code; /* 0: under way; SWARM_NO_CONVERGENCE or SWARM_ROLLED_BACK: never */
+    size_t leaving; /* told to end, and not ended so far, on nodes that can say so */
+    int code;       /* 0: under way; SWARM_NO_CONVERGENCE or SWARM_ROLLED_BACK: never */
     bool is_settled;
     bool is_failing;          /* its tasks fail, or the only one has: `code` says so */
     bool is_waiting_for_node; /* pending with "no suitable node": never, when it stays so */
@@ -49,6 +50,7 @@ struct converge_options {
     unsigned settle_ms;   /* how long all must stay settled */
     const struct swarm_nodes *nodes;
     bool must_complete;                    /* running is not enough: all tasks must have completed */
+    bool none_may_leave;                   /* tasks that are told to end must have ended */
     const struct compose_project *project; /* only its services are waited for; NULL: all of the stack */
 };
 

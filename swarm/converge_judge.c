@@ -124,6 +124,17 @@ static void count_task(struct tally *tally, const cJSON *task, double since_s, b
         tally->newest_failed = task;
 }
 
+/* On a node that is down it never says that it ended. */
+static bool is_leaving(const cJSON *task, const struct swarm_nodes *nodes)
+{
+    const char *wanted = mst_json_string_or(task, "DesiredState", "");
+    const struct swarm_node *node =
+        nodes ? swarm_nodes_find(nodes, mst_json_string_or(task, "NodeID", "")) : NULL;
+
+    return node && node->is_usable && (strcmp(wanted, "shutdown") == 0 || strcmp(wanted, "remove") == 0) &&
+           !taskstate_is_end(mst_json_string_or(mst_json_at(task, "Status", NULL), "State", ""));
+}
+
 static size_t count_global_nodes(const cJSON *service, const struct swarm_nodes *nodes)
 {
     const cJSON *list = mst_json_at(service, "Spec", "TaskTemplate", "Placement", "Constraints", NULL), *item;
@@ -244,8 +255,10 @@ static void judge_service(struct converge_service *service, const cJSON *json, c
     may_give_up = is_one_shot && (!is_job || strcmp(restart, "none") == 0) && keeps_its_tasks(json);
     cJSON_ArrayForEach(task, tasks)
     {
-        if (strcmp(mst_json_string_or(task, "ServiceID", ""), id) == 0 && is_of_this_run(task, json))
-            count_task(&tally, task, since_s, may_give_up && is_given_up(task, tasks));
+        if (strcmp(mst_json_string_or(task, "ServiceID", ""), id) != 0 || !is_of_this_run(task, json))
+            continue;
+        count_task(&tally, task, since_s, may_give_up && is_given_up(task, tasks));
+        service->leaving += is_leaving(task, nodes);
     }
     (void)snprintf(service->id, sizeof service->id, "%s", id);
     service->is_tty =

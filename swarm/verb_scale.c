@@ -62,6 +62,7 @@ static int scale(struct session *session, const struct scale_settings *settings,
         .deadline_ns = cli_deadline_ns(&settings->common),
         .settle_ms = SETTLE_MS,
         .nodes = &nodes,
+        .none_may_leave = true,
     };
     size_t written = 0;
     int r = live_list(session->engine, ENGINE_SERVICE, stack, &services, err);

@@ -250,6 +250,26 @@ static void failures_of_before_do_not_count(void **state)
     ",\"TaskTemplate\":{\"RestartPolicy\":{\"Condition\":\"on-failure\",\"MaxAttempts\":" times "}}"
 #define BEFORE(spec) "},\"PreviousSpec\":{\"Mode\":{\"Replicated\":{\"Replicas\":7}}" spec "}"
 
+static void what_is_told_to_end_is_counted_until_it_has(void **state)
+{
+    static const struct {
+        const char *tasks;
+        size_t leaving;
+    } cases[] = {
+        {PLACED("1", "n1", "10", "running", "running"), 0},
+        {PLACED("1", "n1", "10", "remove", "running") "," PLACED("2", "n2", "10", "shutdown", "starting"), 2},
+        {PLACED("1", "n1", "10", "remove", "shutdown") "," PLACED("2", "n2", "10", "shutdown", "failed"), 0},
+        {PLACED("1", "lost", "10", "remove", "running"), 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        mst_cleanup(mst_freep) char *tasks = NULL;
+        assert_true(asprintf(&tasks, "[%s]", cases[i].tasks) > 0);
+        assert_int_equal(judge_one(SERVICE("}"), tasks, 0).leaving, cases[i].leaving);
+    }
+}
+
 static void a_failure_that_nothing_follows_stays_one(void **state)
 {
     static const struct {
@@ -317,6 +337,7 @@ int main(void)
         cmocka_unit_test(services_are_judged_by_their_tasks),
         cmocka_unit_test(updates_are_judged_by_their_status),
         cmocka_unit_test(failures_of_before_do_not_count),
+        cmocka_unit_test(what_is_told_to_end_is_counted_until_it_has),
         cmocka_unit_test(a_failure_that_nothing_follows_stays_one),
         cmocka_unit_test(failures_are_the_managers_while_it_updates),
         cmocka_unit_test(a_rollback_of_before_is_not_held_against_a_deployment),
