@@ -53,6 +53,7 @@ struct agent_config {
     const char *slot; /* NULL: the host's name */
     const char *key_file;
     const char *old_key_file; /* NULL: no key is being replaced */
+    bool key_given;           /* by flag or variable, not by default */
     bool insecure;
     bool keep_user; /* --user none */
     uid_t uid;

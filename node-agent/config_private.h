@@ -8,6 +8,10 @@
 
 #define DEFAULT_USER "65532" /* the image's unprivileged user */
 
+/* Where a Swarm puts the key. A name, not a literal, so that config_set_key_file() knows it by its address.
+ */
+extern const char config_default_key_file[];
+
 /* As mst_option's `set`, over a struct agent_config. */
 #define CONFIG_SETTER(name) int config_set_##name(void *settings, const char *text, struct mst_error *err)
 CONFIG_SETTER(cluster);
@@ -106,7 +110,7 @@ int config_exec_complete(struct agent_config *config, int count, char *const *op
 #define OPTION_KEY_FILE                                                                                      \
     {                                                                                                        \
         .name = "key-file", .argument = "FILE", .env = "MUSTER_KEY_FILE",                                    \
-        .fallback = "/run/secrets/muster_key", .help = "the shared key, 32 to 1024 bytes",                   \
+        .fallback = config_default_key_file, .help = "the shared key, 32 to 1024 bytes",                     \
         .set = config_set_key_file                                                                           \
     }
 #define OPTION_OLD_KEY_FILE                                                                                  \

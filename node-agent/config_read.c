@@ -30,7 +30,6 @@
 
 SET_TEXT(cluster)
 SET_TEXT(slot)
-SET_TEXT(key_file)
 SET_TEXT(old_key_file)
 SET_TEXT(dns)
 SET_TEXT(from_xml)
@@ -50,6 +49,18 @@ SET_BOOL(step_log)
 SET_BOOL(profile)
 SET_BOOL(allow_minority)
 SET_U32(checkpoint_steps, 0, 1000000000)
+
+const char config_default_key_file[] = "/run/secrets/muster_key";
+
+int config_set_key_file(void *settings, const char *text, struct mst_error *err)
+{
+    struct agent_config *config = settings;
+    if (*text == '\0')
+        return mst_error_set(err, -EINVAL, "must not be empty");
+    config->key_file = text;
+    config->key_given = text != config_default_key_file;
+    return 0;
+}
 
 /* The parser gives an option's own default when nothing else was given: the very text, not an equal one. */
 static void note_given(struct agent_config *config, enum config_given option, const char *text)
@@ -303,6 +314,27 @@ int config_set_verbose(void *settings, const char *text, struct mst_error *err)
     return r;
 }
 
+/* Options that contradict each other: to let one win in silence would run another cluster than was meant. */
+static int check_together(const struct agent_config *config, struct mst_error *err)
+{
+    if (config->patience > 0 && config->validation == 0 && !config->recipe)
+        return mst_error_set(err, -EINVAL, "option '--patience' needs '--validation'");
+    if (config->insecure && (config->key_given || config->old_key_file))
+        return mst_error_set(err, -EINVAL, "option '--insecure' is to run without a key, and '%s' names one",
+                             config->key_given ? "--key-file" : "--old-key-file");
+    if (config->standalone && config->workers_max > 1)
+        return mst_error_set(err, -EINVAL, "option '--standalone' is for one worker, not for %u",
+                             config->workers_max);
+    if (config->standalone && config->peer_count > 0)
+        return mst_error_set(err, -EINVAL,
+                             "option '--standalone' is without a network, and '--peers' names "
+                             "workers of one");
+    if (config->peer_count > 0 && config->peer_count < config->workers)
+        return mst_error_set(err, -EINVAL, "option '--peers' names %zu addresses for %u workers",
+                             config->peer_count, config->workers);
+    return 0;
+}
+
 int config_read(enum config_verb verb, int argc, char **argv, struct agent_config *ret_config,
                 struct mst_error *err)
 {
@@ -319,14 +351,8 @@ int config_read(enum config_verb verb, int argc, char **argv, struct agent_confi
     if (!config.run)
         config.run = "";
     config.step_log = config.step_log || config.profile;
-    if (r == 0 && config.patience > 0 && config.validation == 0 && !config.recipe)
-        r = mst_error_set(err, -EINVAL, "option '--patience' needs '--validation'");
-    if (r == 0 && config.standalone && config.workers_max > 1)
-        r = mst_error_set(err, -EINVAL, "option '--standalone' is for one worker, not for %u",
-                          config.workers_max);
-    if (r == 0 && config.peer_count > 0 && config.peer_count < config.workers)
-        r = mst_error_set(err, -EINVAL, "option '--peers' names %zu addresses for %u workers",
-                          config.peer_count, config.workers);
+    if (r == 0)
+        r = check_together(&config, err);
     if (r != 0) {
         config_release(&config);
         return r;

@@ -114,6 +114,12 @@ static void wrong_words_are_named_and_leave_the_config_alone(void **state)
         {CONFIG_TRAIN, {MODEL, "--peers=1111111111111111111111111111", NULL}, "'--peers'"},
         {CONFIG_TRAIN, {MODEL, "--peers=10.0.0.1", "--workers=2", NULL}, "1 addresses for 2 workers"},
         {CONFIG_TRAIN, {MODEL, "--standalone", "--workers=2", NULL}, "'--standalone'"},
+        {CONFIG_TRAIN, {MODEL, "--standalone", "--peers=10.0.0.1", NULL}, "'--peers'"},
+        {CONFIG_TRAIN, {MODEL, "--insecure", "--key-file=k", NULL}, "'--insecure' is to run without a key"},
+        {CONFIG_TRAIN, {MODEL, "--old-key-file=k", "--insecure", NULL}, "'--old-key-file' names one"},
+        {CONFIG_EXEC, {"--insecure", "--key-file=k", "--", "true", NULL}, "'--insecure'"},
+        {CONFIG_COLLECT, {"--insecure", "--key-file=k", NULL}, "'--insecure'"},
+        {CONFIG_SCAN, {"--insecure", "--key-file=/run/secrets/muster_key", NULL}, "'--insecure'"},
         {CONFIG_TRAIN, {MODEL, "--out=", NULL}, "'--out': must not be empty"},
         {CONFIG_TRAIN, {MODEL, "--log-format=xml", NULL}, "'--log-format'"},
         {CONFIG_TRAIN, {MODEL, "--worker=3", NULL}, "did you mean '--workers'?"},
@@ -130,6 +136,19 @@ static void wrong_words_are_named_and_leave_the_config_alone(void **state)
             fail_msg("'%s' does not say \"%s\"", err.text, cases[c].text);
         assert_int_equal(config.batch, 777);
     }
+}
+
+static void no_key_is_given_by_default(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"--insecure", NULL};
+    mst_cleanup(config_release) struct agent_config config = {0};
+    assert_int_equal(read_words(CONFIG_SCAN, words, &config, NULL), 0);
+    assert_true(config.insecure && !config.key_given);
+    assert_int_equal(setenv("MUSTER_KEY_FILE", "k", 1), 0); /* which is given as well */
+    assert_int_equal(read_words(CONFIG_SCAN, words, &config, NULL), -EINVAL);
+    assert_int_equal(read_words(CONFIG_SCAN, words + 1, &config, NULL), 0);
+    assert_true(config.key_given && !config.insecure);
 }
 
 static void the_environment_speaks_for_a_stack(void **state)
@@ -163,6 +182,7 @@ int main(void)
         CLEAN(defaults_are_those_of_the_published_runs),
         CLEAN(every_option_has_its_field),
         CLEAN(wrong_words_are_named_and_leave_the_config_alone),
+        CLEAN(no_key_is_given_by_default),
         CLEAN(the_environment_speaks_for_a_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
