@@ -7,7 +7,12 @@
 
 const char *discovery_method_text(enum discovery_method method)
 {
-    return method == DISCOVERY_METHOD_ARP ? "arp" : "tcp";
+    static const char *const texts[] = {
+        [DISCOVERY_METHOD_ARP] = "arp",
+        [DISCOVERY_METHOD_TCP] = "tcp",
+        [DISCOVERY_METHOD_FILE] = "file",
+    };
+    return (size_t)method < MST_ARRAY_COUNT(texts) ? texts[method] : "unknown";
 }
 
 const char *discovery_port_state_text(enum discovery_port_state state)

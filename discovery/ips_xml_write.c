@@ -169,9 +169,13 @@ static void write_tail(struct ips_writer *writer, const struct discovery_report 
     const struct discovery_sweep_result *result = report->result;
     const size_t up = result->count;
     const size_t total = (size_t)result->addresses + (up - result->answered);
-    (void)snprintf(summary, sizeof summary, "%zu addresses (%zu hosts up) swept in %.1f ms by %s%s", total,
-                   up, result->ms, discovery_method_text(result->method),
-                   result->complete ? "" : ", not to the end");
+    if (result->method == DISCOVERY_METHOD_FILE)
+        (void)snprintf(summary, sizeof summary, "%zu hosts of a file up%s", up,
+                       result->complete ? "" : ", not to the end");
+    else
+        (void)snprintf(summary, sizeof summary, "%zu addresses (%zu hosts up) swept in %.1f ms by %s%s",
+                       total, up, result->ms, discovery_method_text(result->method),
+                       result->complete ? "" : ", not to the end");
     ips_open(writer, "runstats");
     ips_open(writer, "finished");
     ips_time(writer, "time", "timestr", report->end_s);

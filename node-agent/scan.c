@@ -54,6 +54,25 @@ static int add_hint(struct gathered *gathered, const struct discovery_choice *ch
                                                                              : 0;
 }
 
+/* The hosts of --from-xml, with the MAC that the file has for them, and this machine. */
+static int gather_file(const struct station *station, const struct discovery_choice *choice,
+                       struct gathered *gathered, struct mst_error *err)
+{
+    const struct discovery_interface *own = &choice->interface;
+    struct discovery_host self = {.ipv4 = own->ipv4, .self = true, .has_mac = own->ethernet};
+    memcpy(self.mac, own->mac, sizeof self.mac);
+    gathered->swept = (struct discovery_sweep_result){.method = DISCOVERY_METHOD_FILE, .complete = true};
+    int r = add_host(gathered, &self, err);
+    for (size_t h = 0; r == 0 && h < station->hint_count; h++) {
+        const struct discovery_host *hinted = &station->hinted[h];
+        struct discovery_host host = {.ipv4 = hinted->ipv4, .has_mac = hinted->has_mac};
+        memcpy(host.mac, hinted->mac, sizeof host.mac);
+        if (mst_cidr_contains(discovery_own_subnet(own), host.ipv4))
+            r = add_host(gathered, &host, err);
+    }
+    return r;
+}
+
 static int sweep(const struct station_network *network, const struct agent_config *config,
                  uint64_t deadline_ns, struct gathered *gathered, struct mst_error *err)
 {
@@ -163,10 +182,11 @@ static int greet(const struct station *station, const struct agent_config *confi
 static void drop_absent(struct scan_result *result)
 {
     struct discovery_sweep_result *swept = &result->swept;
+    const bool swept_none = swept->method == DISCOVERY_METHOD_FILE; /* whatever the file says */
     size_t kept = 0;
     for (size_t h = 0; h < swept->count; h++) {
         const struct discovery_host *host = &swept->hosts[h];
-        const bool only_hint = !host->self && !host->has_mac && host->attempts == 0;
+        const bool only_hint = !host->self && (swept_none || !host->has_mac) && host->attempts == 0;
         if (only_hint && host->port == DISCOVERY_PORT_SILENT)
             continue;
         result->findings[kept] = result->findings[h];
@@ -183,11 +203,7 @@ static int scan_network(const struct station *station, const struct station_netw
     result->choice = network->choice;
     int r = 0;
     if (station->hints) {
-        /* The file is the sweep. */
-        gathered.swept = (struct discovery_sweep_result){.method = DISCOVERY_METHOD_TCP, .complete = true};
-        r = add_hint(&gathered, &network->choice, network->choice.interface.ipv4, err);
-        for (size_t h = 0; r == 0 && h < station->hint_count; h++)
-            r = add_hint(&gathered, &network->choice, station->hints[h], err);
+        r = gather_file(station, &network->choice, &gathered, err); /* which is the sweep */
     } else {
         r = sweep(network, config, deadline_ns, &gathered, err);
         if (r == 0)
@@ -256,7 +272,7 @@ static int scan(struct station *station, const struct agent_config *config, stru
     if (r == 0 && config->xml)
         r = write_xml(config, start_s, &result, err);
     if (r == 0)
-        scan_print_summary(&result, station->hints != NULL);
+        scan_print_summary(&result);
     if (r == 0 && (!result.swept.complete || result.unasked > 0))
         r = mst_error_set(err, -ETIMEDOUT, "the time of --wait was over before all were asked");
     result_release(&result);

@@ -38,6 +38,17 @@ static int print_other(struct mst_table *table, const struct discovery_host *hos
     return r < 0 ? r : mst_table_cell(table, "%s", finding->note);
 }
 
+static const char *port_text(const struct discovery_host *host)
+{
+    return host->self ? "self" : discovery_port_state_text(host->port);
+}
+
+/* Nobody measures the way to this machine itself, nor to where nobody was asked. */
+static bool has_rtt(const struct discovery_host *host)
+{
+    return !host->self && host->rtt_ns > 0;
+}
+
 static int print_row(struct mst_table *table, const struct discovery_host *host,
                      const struct scan_finding *finding)
 {
@@ -46,8 +57,8 @@ static int print_row(struct mst_table *table, const struct discovery_host *host,
     if (r == 0)
         r = mst_table_cell(table, "%s", host->has_mac ? discovery_mac_text(host->mac, mac) : "-");
     if (r == 0)
-        r = mst_table_cell(table, "%s", host->self ? "self" : discovery_port_state_text(host->port));
-    if (r == 0 && (host->self || host->rtt_ns == 0))
+        r = mst_table_cell(table, "%s", port_text(host));
+    if (r == 0 && !has_rtt(host))
         r = mst_table_cell(table, "-");
     else if (r == 0)
         r = mst_table_cell(table, "%.2f", (double)host->rtt_ns / 1e6);
@@ -89,8 +100,9 @@ static cJSON *host_json(const struct discovery_host *host, const struct scan_fin
     if (host->duplicate)
         cJSON_AddStringToObject(item, "other_mac", discovery_mac_text(host->other_mac, mac));
     cJSON_AddBoolToObject(item, "self", host->self);
-    cJSON_AddNumberToObject(item, "rtt_ms", (double)host->rtt_ns / 1e6);
-    cJSON_AddStringToObject(item, "port", discovery_port_state_text(host->port));
+    if (has_rtt(host))
+        cJSON_AddNumberToObject(item, "rtt_ms", (double)host->rtt_ns / 1e6);
+    cJSON_AddStringToObject(item, "port", port_text(host));
     if (finding->agent)
         add_agent(item, &finding->identity);
     else if (finding->note[0])
@@ -109,10 +121,12 @@ int scan_print_json(const struct scan_result *result, struct mst_error *err)
     cJSON_AddStringToObject(json, "subnet", subnet);
     cJSON_AddStringToObject(json, "reason", choice->reason);
     cJSON_AddStringToObject(json, "method", discovery_method_text(result->swept.method));
-    cJSON_AddNumberToObject(json, "addresses", result->swept.addresses);
-    cJSON_AddNumberToObject(json, "answered", result->swept.answered);
+    if (result->swept.method != DISCOVERY_METHOD_FILE) {
+        cJSON_AddNumberToObject(json, "addresses", result->swept.addresses);
+        cJSON_AddNumberToObject(json, "answered", result->swept.answered);
+        cJSON_AddNumberToObject(json, "ms", result->swept.ms);
+    }
     cJSON_AddBoolToObject(json, "complete", result->swept.complete && result->unasked == 0);
-    cJSON_AddNumberToObject(json, "ms", result->swept.ms);
     cJSON *hosts = cJSON_AddArrayToObject(json, "hosts");
     for (size_t h = 0; h < result->swept.count; h++)
         cJSON_AddItemToArray(hosts, host_json(&result->swept.hosts[h], &result->findings[h]));
@@ -122,11 +136,11 @@ int scan_print_json(const struct scan_result *result, struct mst_error *err)
     return 0;
 }
 
-void scan_print_summary(const struct scan_result *result, bool from_file)
+void scan_print_summary(const struct scan_result *result)
 {
     const struct discovery_sweep_result *swept = &result->swept;
     const char *plural = result->agents == 1 ? "" : "s";
-    if (from_file)
+    if (swept->method == DISCOVERY_METHOD_FILE)
         (void)fprintf(stderr, "%s: hosts of the file, %zu agent%s\n", result->choice.reason, result->agents,
                       plural);
     else

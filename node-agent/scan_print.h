@@ -27,6 +27,6 @@ struct scan_result {
 int scan_print_table(const struct scan_result *result, struct mst_error *err);
 int scan_print_json(const struct scan_result *result, struct mst_error *err);
 /* A line to stderr: where was searched and how. */
-void scan_print_summary(const struct scan_result *result, bool from_file);
+void scan_print_summary(const struct scan_result *result);
 
 #endif

@@ -162,11 +162,10 @@ static int read_keys(struct station *station, const struct agent_config *config,
 /* Addresses from a file of nmap's, whatever it says of them. */
 static int read_hints(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
-    mst_cleanup(mst_freep) struct discovery_host *hosts = NULL;
     size_t count = 0;
     if (!config->from_xml)
         return 0;
-    const int r = discovery_ips_xml_read(config->from_xml, config->port, &hosts, &count, err);
+    const int r = discovery_ips_xml_read(config->from_xml, config->port, &station->hinted, &count, err);
     if (r < 0)
         return mst_error_wrap(err, r, "hosts to begin with");
     if (count > STATION_HINTS_MAX)
@@ -175,7 +174,7 @@ static int read_hints(struct station *station, const struct agent_config *config
     if (!station->hints)
         return mst_error_set(err, -ENOMEM, "hosts to begin with: no memory");
     for (size_t h = 0; h < count; h++)
-        station->hints[h] = hosts[h].ipv4;
+        station->hints[h] = station->hinted[h].ipv4;
     station->hint_count = count;
     return 0;
 }
@@ -203,6 +202,7 @@ static void release(struct station *station)
         discovery_arp_free(station->networks[n].arp);
     free(station->networks);
     free(station->hints);
+    free(station->hinted);
     mst_forget(&station->self, sizeof station->self);
     *station = (struct station){.events = station->events};
 }

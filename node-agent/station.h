@@ -28,6 +28,7 @@ struct station {
     struct discovery_arp *arp;      /* its capture; borrowed */
     const char *dns;                /* a name whose addresses are hints, NULL: none; borrowed */
     uint32_t *hints;                /* owned: addresses from --from-xml */
+    struct discovery_host *hinted;  /* owned: what its file says of them, in the same order */
     size_t hint_count;
     uint32_t workers; /* that are wanted, for texts */
     struct discovery_self self;

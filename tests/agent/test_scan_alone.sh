@@ -55,20 +55,28 @@ grep -q 'tcp sweep of 253 addresses' "$work/tcp.err" || fail "no TCP sweep: $(ca
 # The hosts of a file: its own, and one as nmap writes it, with a host that is not there and one that is far away.
 MUSTER_FROM_XML="$work/all.xml" run_scan own 0 "$MUSTER_AGENT" "${scan[@]}" --subnet 10.99.0.0/24 --format json
 [ "$(jq '.hosts | length' "$work/own")" -eq "$(jq '.hosts | length' "$work/all")" ] || fail "hosts lost in: $(cat "$work/own")"
+# What is not known is left out, what the file knows is not.
+jq -e '.method == "file" and .complete and (has("addresses") or has("answered") or has("ms") | not)' "$work/own" >/dev/null ||
+    fail "figures of a sweep that was none in: $(cat "$work/own")"
+for name in all own; do
+    jq -e '.hosts[] | select(.self) | .port == "self" and (has("rtt_ms") | not)' "$work/$name" >/dev/null || fail "not itself in $name: $(cat "$work/$name")"
+    jq -e '[.hosts[] | has("mac")] | all' "$work/$name" >/dev/null || fail "a host without its MAC in $name: $(cat "$work/$name")"
+    jq -e '[.hosts[] | select(has("rtt_ms")) | .rtt_ms > 0] | all' "$work/$name" >/dev/null || fail "a time that was not measured in $name: $(cat "$work/$name")"
+done
 cat >"$work/nmap.xml" <<'XML'
 <?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE nmaprun>
 <nmaprun scanner="nmap" args="nmap -oX - -p 7070 -n 10.99.0.0/24" start="1795835994" version="7.93" xmloutputversion="1.05">
 <host><status state="up" reason="arp-response" reason_ttl="0"/><address addr="10.99.0.3" addrtype="ipv4"/>
 <ports><port protocol="tcp" portid="7070"><state state="open" reason="syn-ack" reason_ttl="0"/></port></ports></host>
-<host><status state="up" reason="arp-response" reason_ttl="0"/><address addr="10.99.0.99" addrtype="ipv4"/></host>
+<host><status state="up" reason="arp-response" reason_ttl="0"/><address addr="10.99.0.99" addrtype="ipv4"/><address addr="02:42:0a:63:00:63" addrtype="mac"/></host>
 <host><status state="up" reason="arp-response" reason_ttl="0"/><address addr="192.0.2.1" addrtype="ipv4"/></host>
 </nmaprun>
 XML
 MUSTER_FROM_XML="$work/nmap.xml" run_scan nmap 0 "$MUSTER_AGENT" "${scan[@]}" --subnet 10.99.0.0/24 --format json
 [ "$(jq -r '[.hosts[].address] | join(" ")' "$work/nmap")" = "10.99.0.3 10.99.0.5" ] || fail "not the file's hosts in: $(cat "$work/nmap")"
 MUSTER_FROM_XML="$work/key" run_scan broken 2 "$MUSTER_AGENT" "${scan[@]}" --subnet 10.99.0.0/24
-grep -q "$work/key:[0-9]*:" "$work/broken.err" || fail "a file that is no XML is not named: $(cat "$work/broken.err")"
+grep -q "$work/key:[0-9]*: not XML" "$work/broken.err" || fail "a file that is no XML is not named: $(cat "$work/broken.err")"
 
 # A subnet that is too large for TCP: the part around this host, and whom the kernel knows beyond it.
 for i in 3 5; do

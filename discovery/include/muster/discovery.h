@@ -145,8 +145,9 @@ struct discovery_host {
     char slot[DISCOVERY_SLOT_BYTES]; /* empty until its hello is done; the sweeps leave it empty */
 };
 
-enum discovery_method { DISCOVERY_METHOD_ARP, DISCOVERY_METHOD_TCP };
-const char *discovery_method_text(enum discovery_method method);        /* "arp", "tcp" */
+/* FILE is no sweep: the hosts are those that a file names. */
+enum discovery_method { DISCOVERY_METHOD_ARP, DISCOVERY_METHOD_TCP, DISCOVERY_METHOD_FILE };
+const char *discovery_method_text(enum discovery_method method);        /* "arp", "tcp", "file" */
 const char *discovery_port_state_text(enum discovery_port_state state); /* "unknown", "open", ... */
 const char *discovery_mac_text(const uint8_t mac[static DISCOVERY_MAC_BYTES],
                                char text[static DISCOVERY_MAC_TEXT_BYTES]); /* returns text */
