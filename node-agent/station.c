@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SLOT_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
@@ -72,6 +73,11 @@ static int open_events(struct station *station, struct mst_error *err)
 int station_open_alone(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
     *station = (struct station){.events.fd = -1};
+    if (config->key_given || config->from_xml || config->has_subnet)
+        mst_log_warn("station", "alone, without a network: %s is of no use",
+                     config->key_given    ? "a key (option '--key-file')"
+                     : config->has_subnet ? "a subnet (option '--subnet')"
+                                          : "a file of hosts (option '--from-xml')");
     int r = choose_slot(station, config, err);
     if (r == 0)
         r = drop_root(config, err);
@@ -146,12 +152,33 @@ static int open_captures(struct station *station, struct mst_error *err)
     return 0;
 }
 
+/* Swarm's secrets are 0444 unless a stack says otherwise, in a tmpfs of the container's own. */
+#define SECRETS_FOLDER "/run/secrets/"
+
+/* Whoever has the key is a worker. That the file could be read is known already. */
+static void judge_key_file(const char *path)
+{
+    struct stat status;
+    if (!path || strncmp(path, SECRETS_FOLDER, strlen(SECRETS_FOLDER)) == 0 || stat(path, &status) < 0)
+        return;
+    const char *what = status.st_mode & S_IWOTH ? "replace" : status.st_mode & S_IROTH ? "read" : NULL;
+    if (what)
+        mst_log_warn("station",
+                     "key file '%s' has mode %04o: any user of this machine can %s the key (chmod 600, and "
+                     "chown to whom '--user' says)",
+                     path, (unsigned)status.st_mode & 07777, what);
+}
+
 static int read_keys(struct station *station, const struct agent_config *config, struct mst_error *err)
 {
     station->self.key_count = 1;
     if (config->insecure)
         return 0; /* an empty key */
     const int r = discovery_keys_read(&station->self, config->key_file, config->old_key_file, err);
+    if (r == 0) {
+        judge_key_file(config->key_file);
+        judge_key_file(config->old_key_file);
+    }
     if (r == -EACCES)
         return mst_error_wrap(err, r, "shared key, read as uid %u (see options '--key-file' and '--user')",
                               (unsigned)geteuid());

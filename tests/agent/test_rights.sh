@@ -34,6 +34,9 @@ for i in 2 3; do
     [ "$(field "$work/w$i.out" sweep method)" = tcp ] || fail "w$i did not sweep by TCP"
     grep -q 'CAP_NET_RAW' "$work/w$i.err" || fail "w$i does not say why it sweeps by TCP"
 done
+for i in 1 2 3; do
+    grep -q "key file '$work/key' has mode 0644: any user of this machine can read the key" "$work/w$i.err" || fail "w$i says nothing of the key's mode"
+done
 # All of its threads: what one keeps, all keep.
 for status in /proc/"${pid_of[1]}"/task/*/status; do
     grep -qP '^Uid:\t65532\t65532\t65532\t65532$' "$status" || fail "uid in $status: $(grep Uid "$status")"

@@ -41,9 +41,13 @@ python3 -c 'import sys, xml.etree.ElementTree as e; r = e.parse(sys.argv[1]).get
 inside 5 "$MUSTER_AGENT" "${scan[@]}" --format json >"$work/json" 2>/dev/null || fail "scan as JSON failed"
 [ "$(jq '[.hosts[] | select(.role == "worker")] | length' "$work/json")" -eq 2 ] || fail "not two workers in: $(cat "$work/json")"
 
+grep -q 'key file' "$work/scan.err" && fail "a key of mode 0600 is not right: $(cat "$work/scan.err")"
+
 # Another key sees who answers, and no worker.
 make_key other
-inside 5 "$MUSTER_AGENT" scan --subnet 10.99.0.0/24 --user none --key-file "$work/other" >"$work/table" 2>/dev/null || fail "scan with another key failed"
+chmod 666 "$work/other"
+inside 5 "$MUSTER_AGENT" scan --subnet 10.99.0.0/24 --user none --key-file "$work/other" >"$work/table" 2>"$work/other.err" || fail "scan with another key failed"
+grep -q 'mode 0666: any user of this machine can replace the key' "$work/other.err" || fail "nothing of the key's mode: $(cat "$work/other.err")"
 grep -q worker "$work/table" && fail "a scan with another key sees workers: $(cat "$work/table")"
 
 for i in 1 2; do
