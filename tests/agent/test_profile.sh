@@ -41,7 +41,8 @@ awk -F, 'NR == 1 { next } { n++; if (NF != 15 || $15 != "") exit 1 }
     fail "the rows do not add up to the time that passed"
 
 # Not at a terminal: a line an epoch; none if they are not wanted.
-[ "$(grep -c 'msg="epoch [123]/3: loss .*validation: .* samples/s, ' "$work/plain.err")" = 3 ] || fail "not a line for each epoch"
+[ "$(grep -c 'msg="epoch [12]/3: loss .*validation: .* samples/s, [0-9:]* left"' "$work/plain.err")" = 2 ] || fail "not a line for each epoch"
+grep -q 'msg="epoch 3/3: loss .*validation: .* samples/s"' "$work/plain.err" || fail "no line for the last epoch, with nothing left"
 grep -q 'msg="test: accuracy 0\.' "$work/plain.err" || fail "no line with the test's result"
 train silent "${options[@]}" --progress none
 [ ! -s "$work/silent.err" ] || fail "--progress none, and yet: $(head -n 1 "$work/silent.err")"
