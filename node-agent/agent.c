@@ -262,19 +262,22 @@ static int make_job_key(const struct agent *agent, uint8_t key[static MST_SHA256
     return r < 0 ? r : mst_sha256_finish(&sha, key, err);
 }
 
-/* Everything that can be wrong with options and input files is found here. */
+static int open_station(struct agent *agent, struct mst_error *err)
+{
+    return agent->config->standalone
+               ? station_open_alone(&agent->station, agent->config, err)
+               : station_open(&agent->station, agent->config, DISCOVERY_ROLE_WORKER, STATION_SWEEPS, err);
+}
+
+/* With open_station(), everything that can be wrong with options and input files is found here. The station
+ * is closed after an error. */
 static int open_inputs(struct agent *agent, struct mst_error *err)
 {
     const struct agent_config *config = agent->config;
-    int r = config->standalone
-                ? station_open_alone(&agent->station, config, err)
-                : station_open(&agent->station, config, DISCOVERY_ROLE_WORKER, STATION_SWEEPS, err);
-    if (r < 0)
-        return r;
     const struct agent_site site = {
         .config = config, .station = &agent->station, .start_ns = agent->start_ns};
     uint8_t *key = agent->station.self.identity.job_key;
-    r = agent->work->open(agent->work->context, &site, &agent->job, key, err);
+    int r = agent->work->open(agent->work->context, &site, &agent->job, key, err);
     if (r == 0)
         r = make_job_key(agent, key, err);
     /* With one worker there is nobody to meet, but for a collector. */
@@ -303,8 +306,6 @@ static int open_health(struct agent *agent, struct mst_error *err)
 static int open_rest(struct agent *agent, struct mst_error *err)
 {
     int r = agent->config->out ? check_folder("results", agent->config->out, err) : 0;
-    if (r == 0 && agent->config->state)
-        r = check_folder("state", agent->config->state, err);
     if (r == 0)
         r = loop_new(&agent->loop, err);
     if (r == 0)
@@ -387,7 +388,17 @@ int agent_run(const struct agent_config *config, const struct agent_work *work)
         status = mst_fail(MST_EXIT_FAILED, &err);
         goto out;
     }
-    r = open_inputs(agent, &err);
+    r = open_station(agent, &err);
+    /* Before the inputs, which are read from it as well: a folder that cannot be written is no wrong input.
+     */
+    if (r == 0 && config->state && check_folder("state", config->state, &err) < 0) {
+        station_close(&agent->station);
+        mst_closep(&agent->signal_fd);
+        status = mst_fail(MST_EXIT_FAILED, &err);
+        goto out;
+    }
+    if (r == 0)
+        r = open_inputs(agent, &err);
     if (r < 0) {
         mst_closep(&agent->signal_fd);
         status = mst_fail(station_exit_status(r), &err);

@@ -69,9 +69,11 @@ one --workers "'--workers'" 1025
 
 # Not the input: the folder of results cannot be written.
 expect 1 "$work/key" train --model "$model" --data "$data" --standalone --user none --out "$work/key/x"
+expect 1 "$work/key" train --model "$model" --data "$data" --standalone --user none --out "$work/o" --state "$work/key/x"
 mkdir -m 755 "$work/roots"
 chmod 755 "$work"
 expect 1 "$work/roots" train --model "$model" --data "$data" --standalone --out "$work/roots"
+expect 1 "$work/roots" train --model "$model" --data "$data" --standalone --out "$work/o" --state "$work/roots"
 expect 1 "no agent of port 7070" health
 # The port is taken.
 background 1 python3 -c '
