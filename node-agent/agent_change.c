@@ -6,6 +6,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,12 @@ void agent_leave(struct agent *agent, int exit_status, const char *signal_name)
     const int r = may_wait ? membership_leave(agent->membership, mst_now_ns(), &err) : 1;
     if (r < 0)
         mst_log_warn("agent", "leaving without a word: %s", err.text);
+    if (!agent->membership) {
+        char reason[64];
+        (void)snprintf(reason, sizeof reason, "told to stop (%s)", signal_name);
+        agent_end(agent, exit_status, "left", reason);
+        return;
+    }
     if (r != 0) { /* nobody to take leave of, or told for the second time */
         agent_fail(agent, exit_status, true, "%s was told to stop (%s)", agent->station.slot, signal_name);
         return;

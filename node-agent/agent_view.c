@@ -90,8 +90,12 @@ static void report_view(struct agent *agent)
     cJSON *members = report_array(&report, "members");
     for (size_t m = 0; m < agent->world && m < VIEW_SHOWN; m++) {
         char address[MST_IPV4_TEXT_BYTES];
-        report_append_pair(&report, members, "slot", agent->members[m].identity.slot, "address",
-                           mst_ipv4_text(agent->members[m].identity.ipv4, address));
+        if (agent->mesh)
+            report_append_pair(&report, members, "slot", agent->members[m].identity.slot, "address",
+                               mst_ipv4_text(agent->members[m].identity.ipv4, address));
+        else
+            report_put_text(&report, report_append_object(&report, members), "slot",
+                            agent->members[m].identity.slot);
     }
     report_send(&report);
 }
