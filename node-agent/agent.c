@@ -324,6 +324,8 @@ static void begin(struct agent *agent)
     agent->form_deadline_ns = mst_now_ns() + agent->config->wait_ns;
     agent->waiting_ns = mst_now_ns() + AGENT_WAITING_EVERY_NS;
     report_start(agent);
+    if (agent->work->begun)
+        agent->work->begun(agent->work->context);
     if (agent->config->standalone)
         agent_begin_alone(agent);
     else if (membership_start(agent->membership, step, mst_now_ns(), &err) < 0)
@@ -352,6 +354,9 @@ static int close_all(struct agent *agent)
         mst_log_error("agent", "the job did not stop in %d ms: leaving it behind", STOP_JOB_MS);
         _exit(agent->exit_status ? agent->exit_status : MST_EXIT_FAILED);
     }
+    const bool told = agent->exit_status == MST_EXIT_INTERRUPTED || agent->exit_status == MST_EXIT_TERMINATED;
+    if (told && agent->world == 1 && agent->work->stopped)
+        agent->work->stopped(agent->work->context);
     for (size_t p = 0; p < agent->pending_count; p++)
         mst_closep(&agent->pending[p].fd);
     free(agent->pending);

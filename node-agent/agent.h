@@ -29,6 +29,11 @@ struct agent_work {
     /* A member has dialled to launch a program here: `fd` is taken over, the session good for the call. May
      * be NULL: then none is let in. Called from the agent's thread. */
     void (*launch)(void *context, const struct discovery_session *session, int fd);
+    /* The event `start` is out: what open() found may be told now. May be NULL. */
+    void (*begun)(void *context);
+    /* Told to stop while nobody else is at the job, which has ended here; its close() comes next. What is
+     * left of it may be told. May be NULL. */
+    void (*stopped)(void *context);
     /* The job is done, by all: what was kept for a restart may go. May be NULL. */
     void (*done)(void *context);
     void (*close)(void *context);

@@ -71,7 +71,6 @@ static void checkpoint_skipped(void *context, const char *reason)
 static int restore(struct train *train, const uint8_t *key, struct mst_error *err)
 {
     const struct agent_config *config = train->site.config;
-    struct trainer_checkpoint checkpoint;
     if (!config->state)
         return 0;
     int r = trainer_checkpoints_open(config->state, key, config->run, &train->checkpoints, err);
@@ -83,10 +82,11 @@ static int restore(struct train *train, const uint8_t *key, struct mst_error *er
         return 0;
     if (r == 0)
         r = trainer_checkpoints_restore(train->checkpoints, train->trainer, &train->shared,
-                                        sizeof train->shared, checkpoint_skipped, NULL, &checkpoint, err);
+                                        sizeof train->shared, checkpoint_skipped, NULL, &train->restored,
+                                        err);
     if (r <= 0)
         return r < 0 ? mst_error_wrap(err, r, "folder for state '%s' (option '--state')", config->state) : 0;
-    train_report_restored(train, &checkpoint);
+    train->kept_step = train->restored.step;
     train->epoch = train_position_epoch(train);
     return 0;
 }
@@ -357,6 +357,16 @@ static int train_open(void *context, const struct agent_site *site, struct job *
     return 0;
 }
 
+static void train_begun(void *context)
+{
+    train_report_restored(context);
+}
+
+static void train_stopped(void *context)
+{
+    train_show_stopped(context);
+}
+
 /* Finished by all: a restart has nothing to take up. */
 static void train_done(void *context)
 {
@@ -368,8 +378,12 @@ static void train_done(void *context)
 
 struct agent_work train_work(struct train *train)
 {
-    return (struct agent_work){
-        .context = train, .open = train_open, .done = train_done, .close = train_close};
+    return (struct agent_work){.context = train,
+                               .open = train_open,
+                               .begun = train_begun,
+                               .stopped = train_stopped,
+                               .done = train_done,
+                               .close = train_close};
 }
 
 int agent_train(const struct agent_config *config)

@@ -49,6 +49,8 @@ struct train {
     struct trainer_exchange *exchange; /* NULL: alone */
     struct trainer_history *history;
     struct trainer_checkpoints *checkpoints; /* NULL without --state */
+    struct trainer_checkpoint restored;      /* what it began with; no name: none */
+    uint64_t kept_step;                      /* of the newest checkpoint on the disk; 0: none */
     struct mst_buf step_log;
     struct train_profile profile;
     struct train_progress show;
@@ -99,7 +101,7 @@ void train_settle_steps(struct train *train);
 int train_validate(struct train *train, uint32_t epoch, struct mst_error *err);
 
 /* train_report.c: events on stdout, and the step log in memory. */
-void train_report_restored(struct train *train, const struct trainer_checkpoint *checkpoint);
+void train_report_restored(struct train *train);
 void train_report_state(struct train *train, const struct trainer_synchronised *synchronised);
 void train_report_progress(struct train *train); /* at most once a second */
 void train_report_checkpoint(struct train *train);
@@ -108,6 +110,8 @@ void train_report_epoch(const struct train *train, const struct trainer_history_
 /* The epoch's line for whoever sits before it, once validation is known, and the last lines. */
 void train_show_epoch(struct train *train, uint32_t epoch, bool stops);
 void train_show_end(struct train *train);
+/* Told to stop: what is left of it, and how it goes on. */
+void train_show_stopped(struct train *train);
 int train_report_profile(struct train *train, struct mst_error *err);
 void train_report_validation(struct train *train, const struct trainer_evaluation *result, bool stops);
 void train_report_saved(struct train *train, const char *path, const struct trainer_saved *saved);

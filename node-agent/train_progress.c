@@ -139,17 +139,14 @@ void progress_clear(struct train_progress *progress)
     progress->drawn = false;
 }
 
-void progress_line(struct train_progress *progress, const char *format, ...)
+static void line(struct train_progress *progress, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+static void line(struct train_progress *progress, const char *format, va_list arguments)
 {
     char text[1024];
-    va_list arguments;
 
-    if (!progress->shows)
-        return;
-    va_start(arguments, format);
     (void)vsnprintf(text, sizeof text - 1, format, arguments);
-    va_end(arguments);
-    if (!progress->is_terminal) {
+    if (!progress->shows || !progress->is_terminal) {
         mst_log_info("train", "%s", text);
         return;
     }
@@ -159,6 +156,26 @@ void progress_line(struct train_progress *progress, const char *format, ...)
     const size_t length = strlen(text);
     text[length] = '\n'; /* takes the NUL's place */
     (void)mst_write_all(progress->fd, text, length + 1);
+}
+
+void progress_line(struct train_progress *progress, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!progress->shows)
+        return;
+    va_start(arguments, format);
+    line(progress, format, arguments);
+    va_end(arguments);
+}
+
+void progress_say(struct train_progress *progress, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    line(progress, format, arguments);
+    va_end(arguments);
 }
 
 void progress_epoch(struct train_progress *progress, const struct train_place *place, double seconds,

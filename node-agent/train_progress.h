@@ -43,6 +43,9 @@ void progress_epoch(struct train_progress *progress, const struct train_place *p
 /* Another line that stays. */
 void progress_line(struct train_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same where it has to be said in any case: a log line where nothing else is shown. */
+void progress_say(struct train_progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Take the bar away: something else is to be written, or it is over. */
 void progress_clear(struct train_progress *progress);
 

@@ -12,12 +12,18 @@
 #define STEP_LOG_HEADER   "slot,rank,view,epoch,step,ms,loss,accuracy,compute_ms,wait_ms,transfer_ms,bytes_sent"
 #define STEP_LOG_PROFILE  ",time,between_ms,slowest"
 
-void train_report_restored(struct train *train, const struct trainer_checkpoint *checkpoint)
+void train_report_restored(struct train *train)
 {
+    const struct trainer_checkpoint *checkpoint = &train->restored;
+    if (checkpoint->name[0] == '\0')
+        return;
     struct report report = report_begin(train->events, "restored");
     report_number(&report, "step", (double)checkpoint->step);
     report_text(&report, "file", checkpoint->name);
     report_send(&report);
+    progress_say(&train->show, "it goes on at epoch %" PRIu32 "/%" PRIu32 ", after step %" PRIu64 ": %s/%s",
+                 train->epoch, train->config.epochs, checkpoint->step, train->site.config->state,
+                 checkpoint->name);
 }
 
 void train_report_state(struct train *train, const struct trainer_synchronised *synchronised)
@@ -120,6 +126,7 @@ void train_report_checkpoint(struct train *train)
         mst_log_warn("train", "no checkpoint was written: %s", err.text);
     if (r <= 0)
         return;
+    train->kept_step = checkpoint.step;
     struct report report = report_begin(train->events, "checkpoint");
     report_number(&report, "step", (double)checkpoint.step);
     report_number(&report, "bytes", (double)checkpoint.bytes);
@@ -157,10 +164,28 @@ void train_show_epoch(struct train *train, uint32_t epoch, bool stops)
     progress_epoch(&train->show, &place, train->last_epoch_s,
                    train->data.validation ? &train->validated : NULL);
     if (stops)
-        progress_line(&train->show,
-                      "no better validation loss in %" PRIu32
-                      " epochs: it ends here; the best was epoch %" PRIu64,
-                      train->patience, train->pending.best_epoch);
+        progress_say(&train->show,
+                     "stopped after epoch %" PRIu32 "/%" PRIu32 ": no better validation loss in %" PRIu32
+                     " epochs",
+                     epoch, train->config.epochs, train->patience);
+}
+
+/* With --patience there are two models, and they need not be the same. */
+static void show_best(struct train *train)
+{
+    if (train->patience == 0 || train->pending.best_epoch == 0)
+        return;
+    if (train->pending.best_epoch == train->pending.epoch) {
+        progress_say(&train->show, "epoch %" PRIu64 ", the last, was the best in validation",
+                     train->pending.best_epoch);
+        return;
+    }
+    progress_say(&train->show,
+                 "epoch %" PRIu64
+                 " was the best in validation: its parameters are in %s/%s; those in %s%s are "
+                 "of the last epoch",
+                 train->pending.best_epoch, train->site.config->out, TRAIN_BEST_FILE_NAME,
+                 TRAIN_MODEL_FILE_NAME, train->data.test ? ", and the test," : "");
 }
 
 void train_show_end(struct train *train)
@@ -172,6 +197,37 @@ void train_show_end(struct train *train)
         progress_line(&train->show, "test: loss %.6g, of %" PRIu64 " samples", train->test.loss,
                       train->test.images);
     progress_line(&train->show, "the model is in %s/%s", train->site.config->out, TRAIN_MODEL_FILE_NAME);
+    show_best(train);
+}
+
+void train_show_stopped(struct train *train)
+{
+    const char *folder = train->site.config->state;
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_checkpoint last;
+    const uint64_t step = train->trainer ? trainer_steps_done(train->trainer) : 0;
+    const int r = train->checkpoints ? trainer_checkpoints_result(train->checkpoints, true, &last, &err) : 0;
+    if (r < 0)
+        mst_log_warn("train", "no checkpoint was written: %s", err.text);
+    if (r > 0)
+        train->kept_step = last.step;
+    if (train->kept_step > 0)
+        progress_say(&train->show,
+                     "stopped after step %" PRIu64
+                     ": the same command goes on from the checkpoint of step %" PRIu64 " in %s",
+                     step, train->kept_step, folder);
+    else if (folder)
+        progress_say(&train->show,
+                     "stopped after step %" PRIu64
+                     ", before the first checkpoint (option '--checkpoint-steps'): "
+                     "the same command begins anew",
+                     step);
+    else
+        progress_say(&train->show,
+                     "stopped after step %" PRIu64
+                     ", and nothing is kept of it: with option '--state DIR' the "
+                     "same command would go on",
+                     step);
 }
 
 /* Tables are for people: a log of JSON lines has none. */

@@ -18,6 +18,10 @@ holds "$epochs" '<' 40 "epochs of a training that should end early"
 [ "$(field first validation stops)" = true ] || fail "the last validation does not say that training ends"
 [ "$(field first validation images)" = 1600 ] || fail "a tenth of 16,000 is not $(field first validation images)"
 [ "$(field first validation best_epoch)" = $((epochs - 2)) ] || fail "it did not end two epochs after the best one"
+for text in "stopped after epoch $epochs/40: no better validation loss in 2 epochs" \
+    "epoch $((epochs - 2)) was the best in validation: its parameters are in $work/first/model-best.safetensors; those in model.safetensors, and the test, are of the last epoch"; do
+    grep -qF "$text" "$work/first.err" || fail "nobody is told '$text'"
+done
 [ -s "$work/first/model-best.safetensors" ] || fail "no model-best.safetensors"
 holds "$(field first test accuracy)" '>' 0.6 "accuracy"
 
