@@ -257,6 +257,18 @@ static void release_reading(struct table_reading *reading)
     free(reading->places);
 }
 
+/* A name that stands in a header twice names no column: whichever is taken may be the wrong one. */
+static bool is_there_twice(const struct csv_reader *reader, size_t place)
+{
+    const char *name = csv_field(reader, place);
+
+    for (size_t i = place + 1; i < reader->field_count; i++) {
+        if (strcmp(csv_field(reader, i), name) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* By name in a file with a header: its columns may stand in another order. */
 static int find_places(struct table_reading *reading, bool outputs_optional, bool *ret_lacks_output,
                        struct mst_error *err)
@@ -267,6 +279,9 @@ static int find_places(struct table_reading *reading, bool outputs_optional, boo
     for (size_t i = 0; i < plan->count; i++) {
         const struct table_column *column = &plan->columns[i];
         const size_t place = column->name ? find_header(reader, column->name) : column->place;
+        if (column->name && place != ABSENT && is_there_twice(reader, place))
+            return mst_error_set(err, -EBADMSG, "%s:%zu: column '%.64s' is there twice", reader->path,
+                                 reader->line, column->name);
         const bool may_lack = outputs_optional && column->name && i >= plan->input_count;
         if (place == ABSENT && !may_lack)
             return mst_error_set(err, -EBADMSG, "%s:%zu: there is no column '%.64s'", reader->path,

@@ -177,6 +177,9 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
         {"x,label\n1,a\n", "x,label\n1,a\n2,b\n",
          "test.csv:3: column 'label': 'b' is not among the training set's 1"},
         {"x,label\n1,a\n", "y,label\n1,a\n", "test.csv:1: there is no column 'x'"},
+        {"x,x,label\n1,2,a\n", NULL, "train.csv:1: column 'x' is there twice"},
+        {"label,x,label\na,1,b\n", NULL, "train.csv:1: column 'label' is there twice"},
+        {"x,label\n1,a\n", "x,label,x\n1,a,2\n", "test.csv:1: column 'x' is there twice"},
         {"x,label\n1,\"a\n", NULL, "train.csv:2: a quote is opened and never closed"},
     };
     char path[512];
