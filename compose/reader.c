@@ -10,7 +10,8 @@
 
 struct reader {
     struct compose_arena *arena;
-    const char *file;
+    const char *file, *text;
+    size_t text_bytes;
     yaml_parser_t parser;
     struct anchors anchors;
     struct mst_error *err;
@@ -28,6 +29,20 @@ static int fail_memory(const struct reader *reader)
     return mst_error_set(reader->err, -ENOMEM, "%s: no memory for its nodes", reader->file);
 }
 
+/* Marks count characters from 0, and only bytes of ASCII are looked for here. */
+static bool is_tab_at(const struct reader *reader, const yaml_mark_t *mark)
+{
+    const char *at = reader->text, *end = at + reader->text_bytes;
+
+    for (size_t line = 0; at && line < mark->line; line++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        at = at ? at + 1 : NULL;
+    }
+    while (at && at < end && *at == ' ')
+        at++;
+    return at && at < end && *at == '\t';
+}
+
 static int fail_yaml(const struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -38,6 +53,8 @@ static int fail_yaml(const struct reader *reader)
     if (parser->error == YAML_READER_ERROR) /* has an offset, and no mark */
         return mst_error_set(reader->err, -EBADMSG, "%s: %s at byte %zu", reader->file, problem,
                              parser->problem_offset);
+    if (parser->error == YAML_SCANNER_ERROR && is_tab_at(reader, &parser->problem_mark))
+        return FAIL(reader, place, "a tab stands at the beginning of this line; YAML wants blanks there");
     if (parser->context)
         return FAIL(reader, place, "%s (%s from line %zu on)", problem, parser->context,
                     parser->context_mark.line + 1);
@@ -392,7 +409,12 @@ static int read_stream(struct reader *reader, struct node **ret_root, bool *ret_
 int reader_parse(struct compose_arena *arena, const char *text, size_t text_bytes, const char *file,
                  struct node **ret_root, bool *ret_more, struct mst_error *err)
 {
-    struct reader reader = {.arena = arena, .file = file, .anchors = {.arena = arena}, .err = err};
+    struct reader reader = {.arena = arena,
+                            .file = file,
+                            .text = text,
+                            .text_bytes = text_bytes,
+                            .anchors = {.arena = arena},
+                            .err = err};
     struct node *root = NULL;
     bool more = false;
     if (!yaml_parser_initialize(&reader.parser))

@@ -132,6 +132,7 @@ static const struct {
     {"!reset a: 1\n", "f:1:1: the tag '!reset' stands before a value, not before a key"},
     {"<<: !override {a: 1}\n", "f:1:5: a merge key ('<<') takes a mapping or a list of mappings"},
     {"a: !!int x\n", "f:1:4: 'x' is not what its tag '!!int' says"},
+    {"a:\n\tb: 1\n", "f:2:1: a tab stands at the beginning of this line; YAML wants blanks there"},
     {"a: \"x\\0y\"\n", "f:1:4: a text may not hold a NUL character"},
 };
 
