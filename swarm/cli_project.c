@@ -106,6 +106,8 @@ static int load(const struct cli_common *common, struct session *session, const 
     r = compose_project_load(&options, &work->project, err);
     if (r < 0)
         return r;
+    if (session && work->project->service_count == 0)
+        return mst_error_set(err, -EBADMSG, "%s: no services: there is nothing to deploy", common->files[0]);
     for (size_t i = 0; i < work->project->env_files.count; i++)
         (void)fprintf(stderr, "muster: variables from '%s'\n", work->project->env_files.items[i]);
     for (size_t i = 0; i < work->project->warnings.count; i++)

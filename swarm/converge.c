@@ -223,6 +223,16 @@ static void find_failure(struct session *session, const struct converge_options 
     }
 }
 
+/* The engine's words say nothing of where an image could come from. */
+static void add_image_hint(const struct converge_service *service, struct mst_error *err)
+{
+    const size_t used = err ? strlen(err->text) : 0;
+
+    if (err && (strstr(service->reason, "No such image") || strstr(service->failure, "No such image")))
+        (void)snprintf(err->text + used, sizeof err->text - used,
+                       "; no registry gave it to that node: push it to one, or deploy with --ship");
+}
+
 static int conclude(struct session *session, const struct converge_options *options,
                     struct converge_view *view, struct mst_error *err)
 {
@@ -240,6 +250,7 @@ static int conclude(struct session *session, const struct converge_options *opti
         if (service->code == SWARM_ROLLED_BACK && service->failure[0] != '\0')
             (void)mst_error_set(err, r, "service '%s' was rolled back: %s; %s", service->name,
                                 service->failure, service->reason);
+        add_image_hint(service, err);
         break;
     }
     return r;

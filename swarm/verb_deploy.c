@@ -66,13 +66,14 @@ static const struct mst_options options = {
     .count = MST_ARRAY_COUNT(table),
 };
 
-/* After an interruption the operator must know what is there. */
+/* After an interruption, or when it does not come up, the operator must know what is there. */
 static void say_what_stands(struct session *session, const char *stack)
 {
     mst_cleanup(mst_json_deletep) cJSON *services = NULL;
 
     engine_set_cancel_fd(session->engine, -1);
-    if (live_list(session->engine, ENGINE_SERVICE, stack, &services, NULL) < 0)
+    if (live_list(session->engine, ENGINE_SERVICE, stack, &services, NULL) < 0 ||
+        cJSON_GetArraySize(services) == 0)
         return;
     report_keep_block(&session->report);
     report_line(&session->report, "stack '%s' stands with %d services; 'muster rm %s' removes it", stack,
@@ -111,7 +112,7 @@ int verb_deploy(int argc, char **argv)
         return cli_project_end(&work, r, &err);
     }
     r = deploy_stack(&work.session, work.project, &deploy, &has_changed, &err);
-    if (r == -ECANCELED)
+    if (r == -ECANCELED || r == -ETIMEDOUT || r == SWARM_NO_CONVERGENCE)
         say_what_stands(&work.session, argv[first]);
     if (r >= 0 && !has_changed)
         report_line(&work.session.report, "stack '%s': nothing to change", argv[first]);

@@ -13,14 +13,28 @@ _muster_takes_value() {
 
 _muster() {
     local program=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-    local verb='' stack='' i verbs host=() words=''
+    local verb='' stack='' i verbs host=() words='' prefix=''
     COMPREPLY=()
+    # bash takes --format=j for three words; what is offered stands for the last of them.
+    if [[ $word == = && $before == -* ]]; then
+        word=''
+    elif [[ $before == = && ${COMP_WORDS[COMP_CWORD - 2]} == -* ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    elif [[ $word == --*=* ]]; then # a shell where = does not end a word
+        before=${word%%=*} prefix=${word%%=*}= word=${word#*=}
+    fi
     verbs=$("$program" --help 2>/dev/null | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\) .*/\1/p')
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         -H | --host | --context) host+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") && ((++i)) ;;
+        -*=*) ;;
         -*)
-            if [[ -n $verb ]] && _muster_takes_value "$program" "$verb" "${COMP_WORDS[i]}"; then ((++i)); fi
+            if [[ ${COMP_WORDS[i + 1]} == = ]]; then
+                ((i += 2))
+            elif [[ -n $verb ]] && _muster_takes_value "$program" "$verb" "${COMP_WORDS[i]}"; then
+                ((++i))
+            fi
+            while [[ ${COMP_WORDS[i + 1]} == = ]]; do ((i += 2)); done # -e NAME=VALUE
             ;;
         *)
             if [[ -z $verb ]]; then
@@ -64,7 +78,7 @@ _muster() {
         fi
         ;;
     esac
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$words" -- "$word")
     if [[ $verb == scale && -n $stack && $word != -* && ${#COMPREPLY[@]} -gt 0 ]]; then
         COMPREPLY=("${COMPREPLY[@]/%/=}")
         compopt -o nospace 2>/dev/null
