@@ -242,21 +242,19 @@ static int check(struct trainer *trainer, float loss, struct mst_error *err)
 {
     if (!isfinite(loss))
         return mst_error_set(err, -ERANGE,
-                             "step %" PRIu64
-                             ": the loss is not a finite number: a smaller learning rate than %g may help",
-                             trainer->step + 1, trainer->config.lr);
+                             "the loss is not a finite number: a smaller learning rate than %g may help",
+                             trainer->config.lr);
     if (trainer->config.rule.clip_norm > 0) {
         const float clip = trainer_optimizer_clip(&trainer->config, trainer->gradients[0]);
         if (!isfinite(clip))
-            return mst_error_set(err, -ERANGE, "step %" PRIu64 ": the gradient is not a finite number",
-                                 trainer->step + 1);
+            return mst_error_set(err, -ERANGE, "the gradient is not a finite number");
         update(trainer, clip, 0, trainer->count);
     }
     if (trainer->overflow)
         return mst_error_set(err, -ERANGE,
-                             "step %" PRIu64 ": the gradient takes parameters beyond the finite numbers, "
-                             "though the loss is one: a smaller learning rate than %g may help",
-                             trainer->step + 1, trainer->config.lr);
+                             "the gradient takes parameters beyond the finite numbers, though the loss is "
+                             "one: a smaller learning rate than %g may help",
+                             trainer->config.lr);
     return 0;
 }
 
@@ -270,9 +268,8 @@ int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats 
 
     trainer->overflow = false;
     int r = run(trainer, pause, &exchanged, err);
-    if (r < 0)
-        return mst_error_wrap(err, r, "step %" PRIu64, trainer->step + 1);
-    r = check(trainer, tail[TRAINER_TAIL_LOSS], err);
+    if (r >= 0)
+        r = check(trainer, tail[TRAINER_TAIL_LOSS], err);
     if (r < 0)
         return r;
     r = advance(trainer, tail[TRAINER_TAIL_PAUSE] > 0, err);

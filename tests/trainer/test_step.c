@@ -229,7 +229,7 @@ static void check_failing_step(const struct trainer_config *config, enum teams_k
     assert_int_equal(members[2].code, -ECANCELED);
     for (uint32_t rank = 0; rank < 2; rank++) {
         assert_int_equal(members[rank].code, -EPIPE);
-        assert_non_null(strstr(members[rank].err.text, "step 5: "));
+        assert_null(strstr(members[rank].err.text, "step 5"));
         assert_int_equal(trainer_steps_done(members[rank].trainer), 4);
         assert_true(teams_same_state(members[rank].trainer, members[2].trainer));
     }

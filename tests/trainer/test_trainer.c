@@ -247,7 +247,7 @@ static void a_loss_that_is_no_number_is_an_error_and_the_step_does_not_count(voi
     stats.step = 99;
     assert_int_equal(trainer_digest(trainer, before, NULL), 0);
     assert_int_equal(trainer_step(trainer, false, &stats, &err), -ERANGE);
-    assert_non_null(strstr(err.text, "step 2: the loss is not a finite number"));
+    assert_int_equal(strncmp(err.text, "the loss is not a finite number", 31), 0); /* callers say the step */
     assert_int_equal(stats.step, 99);
     assert_int_equal(trainer_steps_done(trainer), 1);
     assert_int_equal(trainer_digest(trainer, after, NULL), 0);
@@ -267,7 +267,8 @@ static void a_gradient_that_is_no_number_is_an_error_where_it_is_clipped(void **
         trainer->parameters[trainer->current][i] *= 1e30f;
     const int r = trainer_step(trainer, false, &stats, &err);
     assert_int_equal(r, -ERANGE);
-    assert_non_null(strstr(err.text, "step 1: the "));
+    assert_int_equal(strncmp(err.text, "the ", 4), 0);
+    assert_non_null(strstr(err.text, "finite number"));
     assert_int_equal(trainer_steps_done(trainer), 0);
     trainer_free(trainer);
 }
@@ -300,7 +301,7 @@ static void a_gradient_whose_square_overflows_ends_adam_before_it_stands_still(v
         trainer->parameters[trainer->current][i] *= 1e11f;
     assert_int_equal(trainer_digest(trainer, before, NULL), 0);
     assert_int_equal(trainer_step(trainer, false, &stats, &err), -ERANGE);
-    assert_non_null(strstr(err.text, "step 1: the gradient takes parameters beyond the finite numbers"));
+    assert_non_null(strstr(err.text, "the gradient takes parameters beyond the finite numbers"));
     assert_int_equal(stats.step, 99);
     assert_int_equal(trainer_steps_done(trainer), 0);
     assert_int_equal(trainer_digest(trainer, after, NULL), 0);

@@ -382,7 +382,7 @@ struct trainer_step_stats {
 /* One step of mirrored SGD. `pause` travels with the gradients, so that all workers learn of it after the
  * same step and can stop there together. Errors: those of trainer_exchange_sum(), and -ERANGE when the loss,
  * or what the step makes of parameters and optimizer, is not a finite number; after an error parameters and
- * step are as before the call ("after step s"). Allocates nothing. */
+ * step are as before the call ("after step s"). Which step it was is the caller's to say. Allocates nothing. */
 int trainer_step(struct trainer *trainer, bool pause, struct trainer_step_stats *ret_stats,
                  struct mst_error *err);
 
