@@ -139,10 +139,15 @@ static int read_header(struct reader *reader, cJSON **ret_header, struct mst_err
     if (r < 0)
         return r;
     length = le64toh(length);
-    if (length < 2 || length > SAFETENSORS_MAX_HEADER_BYTES || length > file_bytes - sizeof length)
+    /* What begins with text says a header of some 10^18 bytes: the number alone would tell nobody why. */
+    if (length < 2 || length > file_bytes - sizeof length)
         return mst_error_set(err, -EBADMSG,
-                             "read '%s': header of %" PRIu64 " bytes in a file of %" PRIu64 " (limit %d)",
-                             reader->path, length, file_bytes, SAFETENSORS_MAX_HEADER_BYTES);
+                             "read '%s': not a safetensors file: of its %" PRIu64
+                             " bytes the first 8 say a header of %" PRIu64,
+                             reader->path, file_bytes, length);
+    if (length > SAFETENSORS_MAX_HEADER_BYTES)
+        return mst_error_set(err, -EBADMSG, "read '%s': header of %" PRIu64 " bytes, the limit is %d",
+                             reader->path, length, SAFETENSORS_MAX_HEADER_BYTES);
     mst_cleanup(mst_freep) char *text = malloc(length);
     if (!text)
         return mst_error_set(err, -ENOMEM, "read '%s': no memory", reader->path);

@@ -3,6 +3,8 @@
 #include "muster/json.h"
 #include "safetensors.h"
 
+#include <inttypes.h>
+
 #define ENTRIES 2
 #define FLOATS  9
 
@@ -136,10 +138,19 @@ static void refuses_header_lengths_that_the_file_does_not_hold(void **state)
 
     helper_path(state, "lengths", path, sizeof path);
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        struct mst_error err = MST_ERROR_INIT;
         float values[FLOATS];
         write_file(path, "{" WEIGHT "," BIAS "}", lengths[i], 36);
-        assert_int_equal(safetensors_read(path, ENTRIES_OF(values), ENTRIES, NULL, NULL, NULL), -EBADMSG);
+        assert_int_equal(safetensors_read(path, ENTRIES_OF(values), ENTRIES, NULL, NULL, &err), -EBADMSG);
+        if (!strstr(err.text, "not a safetensors file"))
+            fail_msg("a header of %" PRIu64 " bytes: '%s'", lengths[i], err.text);
     }
+    struct mst_error err = MST_ERROR_INIT;
+    float ignored[FLOATS];
+    write_file(path, "{", SAFETENSORS_MAX_HEADER_BYTES + 8, 0);
+    assert_int_equal(truncate(path, SAFETENSORS_MAX_HEADER_BYTES + 64), 0);
+    assert_int_equal(safetensors_read(path, ENTRIES_OF(ignored), ENTRIES, NULL, NULL, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "header of 1048584 bytes, the limit is 1048576"));
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fclose(file), 0);
