@@ -67,24 +67,19 @@ static int read_choice(const cJSON *json, const char *key, const char *const *na
                        int *ret_choice, const cJSON **ret_settings, struct mst_error *err)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
-    char expected[128] = "";
+    char expected[TRAINER_NAMES_TEXT_BYTES];
     const char *name = cJSON_GetStringValue(item);
 
     *ret_settings = cJSON_IsObject(item) ? item : NULL;
     if (*ret_settings)
         name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "type"));
     for (int i = 0; names[i]; i++) {
-        const size_t used = strlen(expected);
         if (name && strcmp(names[i], name) == 0) {
             *ret_choice = i;
             return 0;
         }
-        (void)snprintf(expected + used, sizeof expected - used, "%s'%s'",
-                       i == 0         ? ""
-                       : names[i + 1] ? ", "
-                                      : " or ",
-                       names[i]);
     }
+    (void)trainer_names_text(names, expected);
     if (!name)
         return mst_error_set(err, -EBADMSG,
                              "%s: key '%s' must be %s, or an object with one of them as 'type'", where, key,
@@ -180,7 +175,7 @@ static int read_recipe(const cJSON *json, const char *what, struct trainer_recip
     static const struct range lr = {0, 1e6, true, "above 0"};
     static const struct range decay = {0, 1, false, "from 0 to 1"};
     static const struct range norm = {0, 1e30, true, "above 0"};
-    static const struct range share = {0, 0.9, false, "from 0 to 0.9"};
+    static const struct range share = {0, 0.99, false, "from 0 to 0.99"};
 
     if (!cJSON_IsObject(json))
         return mst_error_set(err, -EBADMSG, "%s: a recipe is a JSON object", what);

@@ -87,7 +87,8 @@ static const struct {
     {"{\"epochs\":100001}", "key 'epochs'"},
     {"{\"steps\":1000000001}", "key 'steps'"},
     {"{\"patience\":100001,\"validation\":0.1}", "key 'patience'"},
-    {"{\"validation\":1}", "key 'validation' must be a number from 0 to 0.9"},
+    {"{\"validation\":1}", "key 'validation' must be a number from 0 to 0.99"},
+    {"{\"validation\":0.991}", "key 'validation'"},
     {"{\"patience\":2}", "key 'patience' needs 'validation'"},
 };
 
@@ -114,12 +115,24 @@ static void a_file_that_is_not_there_is_named(void **state)
     assert_non_null(strstr(err.text, "/nowhere/recipe.json"));
 }
 
+static void takes_as_much_for_validation_as_the_option_does(void **state)
+{
+    (void)state;
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_recipe recipe;
+
+    if (parse("{\"validation\":0.99}", &recipe, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_true(recipe.validation == 0.99);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_key),
         cmocka_unit_test(says_of_everything_else_that_it_was_not_given),
         cmocka_unit_test(refuses_what_does_not_fit_and_names_file_and_key),
+        cmocka_unit_test(takes_as_much_for_validation_as_the_option_does),
         cmocka_unit_test(a_file_that_is_not_there_is_named),
     };
 
