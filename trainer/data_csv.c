@@ -160,6 +160,20 @@ static int give_shape(const struct description *description, struct trainer_data
     return 0;
 }
 
+/* One that is given goes on as it is: it has the classes' names also where the files have no label. */
+static int give_encoding(const struct reading *reading, char **ret_text, struct mst_error *err)
+{
+    const char *given = reading->options->encoding;
+
+    if (!given)
+        return encoding_write(&reading->plan, ret_text, err);
+    char *copy = strdup(given);
+    if (!copy)
+        return mst_error_set(err, -ENOMEM, "describe the columns: no memory");
+    *ret_text = copy;
+    return 0;
+}
+
 int data_csv_open(const char *folder, const struct description *description,
                   const struct trainer_data_options *options, struct trainer_data *ret_data,
                   struct mst_error *err)
@@ -174,7 +188,7 @@ int data_csv_open(const char *folder, const struct description *description,
     if (r >= 0 && reading.test_path)
         r = make_set(&reading.plan, &reading.test, 0, reading.test.rows, &ret_data->test, err);
     if (r >= 0)
-        r = encoding_write(&reading.plan, &ret_data->encoding, err);
+        r = give_encoding(&reading, &ret_data->encoding, err);
     /* Millions of categories are too much to go with every model. */
     if (r >= 0 && strlen(ret_data->encoding) > MAX_ENCODING_BYTES)
         mst_freep(&ret_data->encoding);
