@@ -2,11 +2,11 @@
 #include "description.h"
 
 #include "data.h"
+#include "keys.h"
 #include "muster/buf.h"
 #include "muster/cleanup.h"
 #include "muster/file.h"
 #include "muster/json.h"
-#include "muster/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,42 +33,6 @@ void description_release(struct description *description)
     *description = (struct description){0};
 }
 
-static size_t length_of(const char *const *names)
-{
-    size_t count = 0;
-
-    while (names[count])
-        count++;
-    return count;
-}
-
-static int find_name(const char *text, const char *const *names, const char *what, const char *key,
-                     size_t *ret_index, struct mst_error *err)
-{
-    for (size_t i = 0; names[i]; i++) {
-        if (strcmp(names[i], text) == 0) {
-            *ret_index = i;
-            return 0;
-        }
-    }
-    const char *near = mst_nearest(text, names, length_of(names));
-    return mst_error_set(err, -EBADMSG, "%s: unknown %s '%.64s'%s%s%s", what, key, text,
-                         near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-static int check_keys(const cJSON *json, const char *const *keys, const char *what, struct mst_error *err)
-{
-    for (const cJSON *item = json->child; item; item = item->next) {
-        size_t index;
-        const int r = find_name(item->string, keys, what, "key", &index, err);
-        if (r < 0)
-            return r;
-        if (cJSON_GetObjectItemCaseSensitive(json, item->string) != item)
-            return mst_error_set(err, -EBADMSG, "%s: key '%s' is there twice", what, item->string);
-    }
-    return 0;
-}
-
 static const cJSON *member(const struct description *description, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(description->json, key);
@@ -91,7 +55,15 @@ static int read_choice(const struct description *description, const char *key, c
         return 0;
     if (!cJSON_IsString(json))
         return wrong(description, key, "a text", err);
-    return find_name(json->valuestring, names, description->path, key, ret_index, err);
+    for (size_t i = 0; names[i]; i++) {
+        if (strcmp(names[i], json->valuestring) == 0) {
+            *ret_index = i;
+            return 0;
+        }
+    }
+    char expected[TRAINER_NAMES_TEXT_BYTES];
+    return mst_error_set(err, -EBADMSG, "%s: %s '%.64s', expected %s", description->path, key,
+                         json->valuestring, trainer_names_text(names, expected));
 }
 
 /* A column is named by a text or by a whole number. */
@@ -311,7 +283,7 @@ int description_read(const char *folder, struct description *ret_description, st
         return mst_error_set(err, -EBADMSG, "%s: key 'format' is missing", description.path);
     r = read_choice(&description, "format", formats, 0, &format, err);
     if (r >= 0)
-        r = check_keys(description.json, keys_of[format], description.path, err);
+        r = trainer_check_keys(description.json, keys_of[format], NULL, description.path, err);
     if (r < 0)
         return r;
     description.format = (enum description_format)format;

@@ -4,6 +4,7 @@
 #include "muster/parse.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_listed(const char *key, const char *const *keys)
@@ -37,4 +38,17 @@ int trainer_check_keys(const cJSON *json, const char *const *keys, const char *c
             return mst_error_set(err, -EBADMSG, "%s: key '%s' is there twice", where, item->string);
     }
     return 0;
+}
+
+const char *trainer_names_text(const char *const *names, char text[static TRAINER_NAMES_TEXT_BYTES])
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; names[i] && used < TRAINER_NAMES_TEXT_BYTES; i++) {
+        const char *before = i == 0 ? "" : names[i + 1] ? ", " : " or ";
+        const int n = snprintf(text + used, TRAINER_NAMES_TEXT_BYTES - used, "%s'%s'", before, names[i]);
+        used += (size_t)n;
+    }
+    return text;
 }

@@ -11,4 +11,8 @@
 int trainer_check_keys(const cJSON *json, const char *const *keys, const char *const *more, const char *where,
                        struct mst_error *err);
 
+/* "'a', 'b' or 'c'", for errors; `names` ends with NULL. */
+#define TRAINER_NAMES_TEXT_BYTES 256
+const char *trainer_names_text(const char *const *names, char text[static TRAINER_NAMES_TEXT_BYTES]);
+
 #endif

@@ -26,6 +26,15 @@ const struct trainer_layer_ops *trainer_layer_find(const char *type)
     return NULL;
 }
 
+const char *trainer_layer_types(char text[static TRAINER_NAMES_TEXT_BYTES])
+{
+    const char *types[MST_ARRAY_COUNT(table) + 1] = {0};
+
+    for (size_t i = 0; i < MST_ARRAY_COUNT(table); i++)
+        types[i] = table[i]->type;
+    return trainer_names_text(types, text);
+}
+
 int trainer_layer_size(const cJSON *json, const char *key, size_t max, const char *where, size_t *ret_size,
                        struct mst_error *err)
 {

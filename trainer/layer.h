@@ -9,6 +9,7 @@
 #define TRAINER_LAYER_H
 
 #include "activation.h"
+#include "keys.h"
 #include "muster/buf.h"
 #include "muster/trainer.h"
 #include "rng.h"
@@ -117,6 +118,8 @@ struct trainer_layer {
 
 /* NULL when there is no such type. */
 const struct trainer_layer_ops *trainer_layer_find(const char *type);
+/* "'avg_pool', ... or 'tanh'": all there are. */
+const char *trainer_layer_types(char text[static TRAINER_NAMES_TEXT_BYTES]);
 extern const struct trainer_layer_ops trainer_layer_avg_pool, trainer_layer_batch_norm, trainer_layer_conv2d,
     trainer_layer_dense, trainer_layer_dropout, trainer_layer_embedding, trainer_layer_flatten,
     trainer_layer_max_pool, trainer_layer_relu, trainer_layer_sigmoid, trainer_layer_softmax,

@@ -118,7 +118,7 @@ static int place_layer(struct trainer_model *model, struct trainer_layer *layer,
 
 static int read_layer(struct trainer_model *model, const cJSON *json, const char *what, struct mst_error *err)
 {
-    char where[MODEL_WHERE_BYTES];
+    char where[MODEL_WHERE_BYTES], types[TRAINER_NAMES_TEXT_BYTES];
     struct trainer_layer *layer = &model->layers[model->layer_count];
     const char *type;
 
@@ -130,7 +130,8 @@ static int read_layer(struct trainer_model *model, const cJSON *json, const char
         return r;
     layer->ops = trainer_layer_find(type);
     if (!layer->ops)
-        return mst_error_set(err, -EBADMSG, "%s: no layer type '%.64s'", where, type);
+        return mst_error_set(err, -EBADMSG, "%s: type '%.64s', expected %s", where, type,
+                             trainer_layer_types(types));
     r = name_layer(model, layer, json, where, err);
     if (r < 0)
         return r;

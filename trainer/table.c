@@ -257,16 +257,32 @@ static void release_reading(struct table_reading *reading)
     free(reading->places);
 }
 
-/* A name that stands in a header twice names no column: whichever is taken may be the wrong one. */
-static bool is_there_twice(const struct csv_reader *reader, size_t place)
+static int compare_texts(const void *a, const void *b)
 {
-    const char *name = csv_field(reader, place);
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
-    for (size_t i = place + 1; i < reader->field_count; i++) {
-        if (strcmp(csv_field(reader, i), name) == 0)
-            return true;
+/* A name that stands in the header twice names no column: whichever is taken may be the wrong one. */
+static int check_header(const struct table_plan *plan, const struct csv_reader *reader, struct mst_error *err)
+{
+    const size_t count = reader->field_count;
+    mst_cleanup(mst_freep) const char **names = calloc(count, sizeof *names);
+
+    if (!names)
+        return mst_error_set(err, -ENOMEM, "read '%s': no memory", reader->path);
+    for (size_t i = 0; i < count; i++)
+        names[i] = csv_field(reader, i);
+    qsort(names, count, sizeof *names, compare_texts);
+    for (size_t i = 0; i < plan->count; i++) {
+        const char *name = plan->columns[i].name;
+        const char **found = bsearch(&name, names, count, sizeof *names, compare_texts);
+        const bool twice = found && ((found > names && strcmp(found[-1], name) == 0) ||
+                                     (found + 1 < names + count && strcmp(found[1], name) == 0));
+        if (twice)
+            return mst_error_set(err, -EBADMSG, "%s:%zu: column '%.64s' is there twice", reader->path,
+                                 reader->line, name);
     }
-    return false;
+    return 0;
 }
 
 /* By name in a file with a header: its columns may stand in another order. */
@@ -279,9 +295,6 @@ static int find_places(struct table_reading *reading, bool outputs_optional, boo
     for (size_t i = 0; i < plan->count; i++) {
         const struct table_column *column = &plan->columns[i];
         const size_t place = column->name ? find_header(reader, column->name) : column->place;
-        if (column->name && place != ABSENT && is_there_twice(reader, place))
-            return mst_error_set(err, -EBADMSG, "%s:%zu: column '%.64s' is there twice", reader->path,
-                                 reader->line, column->name);
         const bool may_lack = outputs_optional && column->name && i >= plan->input_count;
         if (place == ABSENT && !may_lack)
             return mst_error_set(err, -EBADMSG, "%s:%zu: there is no column '%.64s'", reader->path,
@@ -320,9 +333,12 @@ static int cell_error(const struct table_reading *reading, const struct table_co
     char name[TABLE_COLUMN_TEXT_BYTES];
 
     (void)table_column_text(column, name);
+    if (code == -EINVAL && !*text)
+        return mst_error_set(err, -EBADMSG, "%s:%zu: %s: the field is empty", reader->path, reader->line,
+                             name);
     if (code == -EINVAL)
-        return mst_error_set(err, -EBADMSG, "%s:%zu: %s: '%.64s' is not a finite number%s", reader->path,
-                             reader->line, name, text, *text ? "" : " but empty");
+        return mst_error_set(err, -EBADMSG, "%s:%zu: %s: '%.64s' is not a finite number", reader->path,
+                             reader->line, name, text);
     if (code == -ENOENT && reading->plan->description->class_count > 0)
         return mst_error_set(err, -EBADMSG, "%s:%zu: %s: label '%.64s', expected 0 to %" PRIu64, reader->path,
                              reader->line, name, text, reading->plan->description->class_count - 1);
@@ -413,7 +429,9 @@ int table_read(struct table_plan *plan, const char *path, bool outputs_optional,
     reading.places = calloc(plan->count, sizeof *reading.places);
     if (!reading.places)
         return mst_error_set(err, -ENOMEM, "read '%s': no memory", path);
-    r = find_places(&reading, outputs_optional, &table.lacks_output, err);
+    r = plan->description->header ? check_header(plan, &reading.reader, err) : 0;
+    if (r >= 0)
+        r = find_places(&reading, outputs_optional, &table.lacks_output, err);
     if (r >= 0 && plan->description->header) {
         r = csv_next(&reading.reader, err);
         if (r == 0)

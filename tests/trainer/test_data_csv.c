@@ -146,6 +146,7 @@ static void other_rows_are_made_as_those_that_trained(void **state)
     again = open_data(state, &options);
     assert_null(again.train);
     assert_true(again.unlabelled);
+    assert_string_equal(again.encoding, data.encoding); /* the classes' names stay known */
     assert_int_equal(again.test->shape.dims[0], 3);
     assert_memory_equal(again.test->floats, data.test->floats, 3 * sizeof(float));
     trainer_data_release(&again);
@@ -169,7 +170,7 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
         {"x,label\nnan,a\n", NULL, "train.csv:2: column 'x': 'nan' is not a finite number"},
         {"x,label\n1,a\n\n-inf,a\n", NULL, "train.csv:4: column 'x': '-inf' is not a finite number"},
         {"x,label\n1e39,a\n", NULL, "train.csv:2: column 'x': '1e39' is not a finite number"},
-        {"x,label\n,a\n", NULL, "'' is not a finite number but empty"},
+        {"x,label\n,a\n", NULL, "train.csv:2: column 'x': the field is empty"},
         {"x,y\n1,a\n", NULL, "train.csv:1: there is no column 'label'"},
         {"label\na\n", NULL, "no column is left to be an input"},
         {"x,label\n", NULL, "no rows behind the header"},
@@ -203,7 +204,7 @@ static void what_is_wrong_in_a_description_is_told(void **state)
         {"[]", "dataset.json: not a JSON object"},
         {"{", "dataset.json"},
         {"{}", "key 'format' is missing"},
-        {"{\"format\": \"cvs\"}", "unknown format 'cvs', did you mean 'csv'?"},
+        {"{\"format\": \"parquet\"}", "dataset.json: format 'parquet', expected 'idx', 'csv' or 'images'"},
         {"{\"format\": \"csv\", \"label\": 0}", "key 'train' must be there"},
         {CSV "}", "exactly one of the keys 'label' and 'targets' must be there"},
         {CSV ", \"label\": 0, \"targets\": [1]}", "exactly one of"},
@@ -226,7 +227,9 @@ static void what_is_wrong_in_a_description_is_told(void **state)
         {CSV ", \"label\": 1, \"shape\": [2]}", "key 'shape' says 2 values, the columns give 1"},
         {CSV ", \"label\": 1, \"shape\": [0]}", "key 'shape' must be a list of 1 to 4 sizes"},
         {CSV ", \"label\": 1, \"separator\": \"\\\"\"}", "key 'separator' must be"},
-        {CSV ", \"label\": 1, \"normalise\": \"standart\"}", "did you mean 'standard'?"},
+        {CSV ", \"label\": 1, \"normalise\": \"zscore\"}",
+         "normalise 'zscore', expected 'standard', 'range' or 'none'"},
+        {CSV ", \"label\": 1, \"encoding\": \"onehot\"}", "encoding 'onehot', expected 'one_hot' or 'index'"},
     };
 
     text_put(state, "t.csv", "a,b\n1,5\n2,7\n");

@@ -40,7 +40,9 @@ static const struct {
     {HEAD TAIL, "'layers' must be a list of 1 to 256"},
     {HEAD "7" TAIL, "layers[0]: must be an object"},
     {HEAD "{\"units\":3}" TAIL, "layers[0]: key 'type' is missing"},
-    {HEAD "{\"type\":\"conv3d\"}" TAIL, "layers[0]: no layer type 'conv3d'"},
+    {HEAD "{\"type\":\"conv3d\"}" TAIL, "layers[0]: type 'conv3d', expected 'avg_pool', 'batch_norm', "
+                                        "'conv2d', 'dense', 'dropout', 'embedding', "
+                                        "'flatten', 'max_pool', 'relu', 'sigmoid', 'softmax' or 'tanh'"},
     {HEAD CONV "," DENSE TAIL,
      "layers[1] (dense_1): takes one dim, but its input is 26 x 26 x 2: put a flatten"},
     {HEAD FLAT "," CONV TAIL, "layers[1] (conv2d_1): takes rows x columns x channels, but its input is 784"},
