@@ -269,7 +269,8 @@ static int timed_out(const struct converge_view *view, const char *stack, struct
                                  s->reason[0] ? ": " : "", s->reason);
     }
     return mst_error_set(err, -ETIMEDOUT, "stack '%s' has not converged in time: %s", stack,
-                         mst_buf_text(&open));
+                         open.count > 0 ? mst_buf_text(&open)
+                                        : "all services are up, but have not been for long enough");
 }
 
 /* No node now may be no node for the moment; the scheduler says so again every second. */

@@ -34,7 +34,12 @@ within() { # SECONDS WHAT: since $begun
     (($(now_ms) - begun < $1 * 1000)) || fail "$2 took $((($(now_ms) - begun) / 1000)) s"
 }
 
-step "a stack with a secret and a config comes up"
+step "a stack with a secret and a config comes up, but not for as long as asked"
+run 30 "$muster" deploy --resolve-image never --timeout 8s --settle 60s -c stack.yml change
+expect_status 4
+expect_line "stack 'change' has not converged in time: all services are up, but have not been for long enough"
+
+step "and then for long enough"
 run 60 "${deploy[@]}" -c stack.yml change
 expect_status 0
 expect_equal "$(contents secret) $(contents config)" "change_key change_model"
