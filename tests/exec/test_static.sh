@@ -61,7 +61,7 @@ grep -q CAP_NET_RAW "$work"/w?.err && fail "it asks for a right that it has no u
 
 # PID 1 waits for whatever loses its parent; the program's own user is the one that was there, the network part's is not.
 # shellcheck disable=SC2016
-contained 2 --standalone --insecure --user 65532 -- sh -c \
+contained 2 --standalone --user 65532 -- sh -c \
     '(sleep 0.2 & ) ; sleep 0.6; echo "zombies $(ps -o stat | grep -c Z)"; echo "uid $(id -u)"; ps -o pid,user,args; exit 5'
 all_end 20 5 "$last_pid"
 says w2.out "zombies 0" "uid 0"
