@@ -93,8 +93,8 @@ wait_until 30 "idle to have 1 task" replicas_are idle 1 || say_events "idle has 
 expect_equal "$(replicas_of rolling)" 2 "replicas of rolling, whose maximum it is"
 has_event '"service":"scaling_busy","action":"out"' || say_events "no event for busy"
 has_event '"service":"scaling_idle","action":"in"' || say_events "no event for idle"
-# The label that it leaves restarts nothing.
-[[ $(tasks_running_of busy) == *"$busy_first"* ]] || fail "the first task of busy was restarted"
+# The label that it leaves restarts nothing. There may have been more than one by the time the deployment ended.
+expect_equal "$(comm -23 <(echo "$busy_first") <(tasks_running_of busy))" "" "tasks of busy that were restarted"
 docker service inspect --format '{{json .Spec.Labels}}' scaling_busy | grep -q 'muster.autoscale.state":"[^"]* out ' ||
     fail "no stamp on busy"
 

@@ -46,7 +46,7 @@ s/cpus: "0.5"/cpus: half/|muster: $place: services\\.collector\\.deploy\\.resour
 s/interval: 5s/interval: 5 parsecs/|muster: $place: services\\.w1\\.healthcheck\\.interval: '5 parsecs' is not a duration .*
 s/subnet: .*/subnet: 10.0.0.0\\/33/|muster: $place: networks\\.training\\.ipam\\.config\\[0\\]: '10\\.0\\.0\\.0/33' is not a subnet .*
 s/node.hostname ==/node.hostnam ==/|muster: $place: services\\.w1\\.deploy\\.placement: .*a node has no 'node\\.hostnam' .*
-s/^  w1:/	w1:/|muster: $place: found character that cannot start any token.*
+s/^  w1:/	w1:/|muster: $place: a tab stands at the beginning of this line.*
 s/^    <<: \*worker\$/    <<: *wroker/|muster: $place: .*wroker.*
 CASES
 
