@@ -54,11 +54,11 @@ cd "$(repo_root)"
 need_build_packages libcmocka-dev
 [[ $name != ring || " $* " == *" --no-lab "* ]] || need_packages iperf3 jq
 build release -DMUSTER_TESTS=ON
-json=build/release/bench-$name.json
+json=$PWD/build/release/bench-$name.json # some go elsewhere
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)"
 if [[ ${program[0]} == *.sh ]]; then
     bash "tests/bench/${program[0]}" "${program[@]:1}" --json "$json" "$@"
 else
     "build/release/tests/bench/${program[0]}" "${program[@]:1}" --json "$json" "$@"
 fi
-say "as JSON: $json"
+say "as JSON: ${json#"$PWD"/}"
