@@ -7,7 +7,8 @@ set -euo pipefail
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/muster-alone-test.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-export MUSTER_STANDALONE=1 MUSTER_USER=none MUSTER_THREADS=1
+# Trainings of other tests run beside this one: with a port of its own none of them answers this one's health checks.
+export MUSTER_STANDALONE=1 MUSTER_USER=none MUSTER_THREADS=1 MUSTER_PORT=$((10000 + $$ % 50000))
 
 fail() {
     echo "FAILED: $*" >&2

@@ -29,36 +29,24 @@ expect_no_lab() {
     expect_equal "$(grep -c " $MUSTER_LAB_DIR" /proc/self/mounts || true)" 0 "mounts of the lab"
 }
 
-check() {
-    finish quickstart "$1"
-    expect_status 0
-    grep -q '^models: *identical on all workers$' <<<"$result" || fail "no summary"
-    # quickstart works in the copy's folder.
-    folder=$copy/$(run_folder)
-    run 30 "$python" "$source_root/tests/lab/check_run_folder.py" "$folder" workload1 3 1 5
-    expect_status 0
-    expect_no_lab
-}
-python=$(numpy_python)
-
 step "the first time it builds, trains and tidies up"
 start=$(now_ms)
 quickstart
-check 250
+finish quickstart 250
+expect_status 0
+grep -q '^models: *identical on all workers$' <<<"$result" || fail "no summary"
+# quickstart works in the copy's folder.
+run 30 "$(numpy_python)" "$source_root/tests/lab/check_run_folder.py" "$copy/$(run_folder)" workload1 3 1 5
+expect_status 0
+expect_no_lab
 say "$(($(now_ms) - start)) ms"
 times() { stat -c '%n %Y' "$copy"/build/release/{swarm/muster,node-agent/muster-agent,monitoring/muster-monitor,muster-image.tar}; }
 built=$(times)
 
-step "the second time it builds nothing"
-start=$(now_ms)
-quickstart
-check 120
-say "$(($(now_ms) - start)) ms"
-expect_equal "$(times)" "$built" "build times"
-
-step "Ctrl-C while it trains: the lab goes too"
+step "the second time it builds nothing; and at Ctrl-C while it trains the lab goes, too"
 quickstart -e MUSTER_EPOCHS=100000
-await_output quickstart 60 '^epoch 2/'
+await_output quickstart 120 '^epoch 2/'
+expect_equal "$(times)" "$built" "build times"
 kill -INT -- "-${pids[quickstart]}"
 finish quickstart 60
 expect_status 130
