@@ -60,6 +60,19 @@ static bool has_same_version(const struct run *a, const struct run *b)
     return strcmp(a->version, b->version) == 0;
 }
 
+/* Of one whose agent does not tell its version nothing is said. */
+static bool has_same_agents(const struct run *a, const struct run *b)
+{
+    for (size_t i = 0; i < a->worker_count; i++) {
+        for (size_t k = 0; k < b->worker_count; k++) {
+            const char *left = a->workers[i].version, *right = b->workers[k].version;
+            if (left[0] != '\0' && right[0] != '\0' && strcmp(left, right) != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
 int outcome_doubts(const struct outcome *outcome, struct mst_buf *lines)
 {
     static const struct {
@@ -68,6 +81,7 @@ int outcome_doubts(const struct outcome *outcome, struct mst_buf *lines)
     } checks[] = {
         {has_same_steps, "did not make as many steps with as many workers"},
         {has_same_version, "were made by different versions of muster"},
+        {has_same_agents, "had workers of different versions of muster-agent"},
         {has_same_model, "ended with different parameters: they did not train the same"},
     };
     int r = 0;

@@ -123,8 +123,9 @@ static int tell(const struct report_content *content, struct report_result *resu
         result->summary = strdup(mst_buf_text(&summary));
         result->left_out = strdup(mst_buf_text(&left_out));
     }
-    return r >= 0 && result->summary && result->left_out ? 0
-                                                         : mst_error_set(err, -ENOMEM, "report: no memory");
+    return r >= 0 && result->summary && result->left_out
+               ? 0
+               : mst_error_errno(err, r < 0 ? r : -ENOMEM, "report");
 }
 
 /* ---- writing ---- */

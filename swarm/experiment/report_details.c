@@ -120,7 +120,7 @@ void section_noise(struct html *html, const struct outcome *outcome)
     }
     table_begin(
         html,
-        "Per cent of all cores of a node, means over the runs that count: before and after runs, and during",
+        "Per cent of all cores of a node, means over the runs that count: idle before a run, and during it",
         NULL, headers);
     for (size_t k = 0; k < some->noise_count; k++) {
         for (size_t mode = 0; mode < experiment->mode_count; mode++)

@@ -122,6 +122,9 @@ static void table_of(struct html *html, const struct outcome *outcome, const cha
         table_number(html, is_step ? sums[c] / (double)epochs : sums[c], 2);
     table_row_end(html);
     table_end(html);
+    if (columns < workers * experiment->mode_count)
+        html_element(html, "p class=\"quiet\"", "%zu of %zu columns are left out; report.csv has them.",
+                     workers * experiment->mode_count - columns, workers * experiment->mode_count);
 }
 
 void section_epochs(struct html *html, const struct outcome *outcome)

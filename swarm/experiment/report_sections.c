@@ -146,6 +146,7 @@ static void parts_table(struct html *html, const struct outcome *outcome, const 
     const struct contrast *rest = outcome_find(outcome, whole->series, whole->mode, rest_metric, 0);
     const char *const unit = metric_names[whole->metric].unit;
     const int digits = metric_names[whole->metric].digits;
+    double sum = 0; /* of the named parts */
     char caption[384], series[128], named[NUMBER_TEXT_BYTES], all[NUMBER_TEXT_BYTES], left[NUMBER_TEXT_BYTES];
 
     outcome_series_label(outcome, whole->series, series, sizeof series);
@@ -156,14 +157,16 @@ static void parts_table(struct html *html, const struct outcome *outcome, const 
     table_begin(html, caption, NULL, headers);
     for (size_t i = 0; i < count; i++) {
         const struct contrast *part = outcome_find(outcome, whole->series, whole->mode, parts[i], 0);
-        if (part && part->pairs > 0)
-            part_row(html, NULL, part, whole);
+        if (!part || part->pairs == 0)
+            continue;
+        part_row(html, NULL, part, whole);
+        sum += parts[i] != rest_metric ? part->difference.estimate : 0;
     }
     part_row(html, "sum", whole, whole);
     table_end(html);
     if (!rest || !whole->difference.has_interval)
         return;
-    number_signed(named, whole->difference.estimate - rest->difference.estimate, digits);
+    number_signed(named, sum, digits);
     number_signed(all, whole->difference.estimate, digits);
     number_signed(left, rest->difference.estimate, digits);
     html_element(html, "p class=\"quiet\"",

@@ -17,10 +17,9 @@ struct slices {
     double width_s;
 };
 
-static int slices_init(struct slices *slices, double length_s)
+static int slices_allocate(struct slices *slices, double width_s, size_t count)
 {
-    *slices = (struct slices){.width_s = fmax(1, ceil(length_s / POINTS_MAX)), .count = 1};
-    slices->count += (size_t)fmin(POINTS_MAX, fmax(0, length_s) / slices->width_s);
+    *slices = (struct slices){.width_s = width_s, .count = count};
     slices->cpu = calloc(slices->count, 3 * sizeof *slices->cpu);
     slices->cpu_count = calloc(slices->count, 2 * sizeof *slices->cpu_count);
     if (!slices->cpu || !slices->cpu_count)
@@ -29,6 +28,13 @@ static int slices_init(struct slices *slices, double length_s)
     slices->tx = slices->rx + slices->count;
     slices->bytes_count = slices->cpu_count + slices->count;
     return 0;
+}
+
+static int slices_init(struct slices *slices, double length_s)
+{
+    const double width_s = fmax(1, ceil(length_s / POINTS_MAX));
+
+    return slices_allocate(slices, width_s, 1 + (size_t)fmin(POINTS_MAX, fmax(0, length_s) / width_s));
 }
 
 static void slices_release(struct slices *slices)
@@ -162,7 +168,7 @@ static int put_summed_nodes(cJSON *list, const struct run *run, struct slices *s
             is_new = is_new && strcmp(run->usage[k].node, run->usage[i].node) != 0;
         if (!is_new)
             continue;
-        if (slices_init(&sum, (double)(slices->count - 1) * slices->width_s) < 0) {
+        if (slices_allocate(&sum, slices->width_s, slices->count) < 0) {
             slices_release(&sum);
             return -ENOMEM;
         }

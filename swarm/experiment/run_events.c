@@ -106,9 +106,9 @@ int run_events_load(const char *folder, struct run *run, struct mst_error *err)
 
     if (!path)
         return mst_error_set(err, -ENOMEM, "%s: no memory", folder);
-    if (access(path, F_OK) < 0)
-        return 0;
     r = mst_file_read(path, &text, err);
+    if (r == -ENOENT)
+        return 0;
     for (at = mst_buf_text(&text); r >= 0 && *at != '\0';) {
         const size_t bytes = strcspn(at, "\n");
         mst_cleanup(mst_freep) char *what = mst_format("%s:%zu", path, ++line);

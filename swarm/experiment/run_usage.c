@@ -98,7 +98,8 @@ static int load_file(const char *path, bool is_nodes, struct run *run, struct ms
                                name, sizeof name);
         series = find_series(run, csvread_text(&csv, row, columns[NODE]), name);
         if (!series || add_row(series, values) < 0)
-            r = mst_error_set(err, -ENOMEM, "%s:%zu: no room for another container", path, row + 2);
+            r = mst_error_set(err, -EFBIG, "%s:%zu: more than %d containers, or no memory", path, row + 2,
+                              SERIES_MAX);
     }
     return r;
 }

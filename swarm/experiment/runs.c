@@ -71,9 +71,9 @@ static int load_steps(const char *folder, struct run_worker *worker, struct mst_
 
     if (!path)
         return mst_error_set(err, -ENOMEM, "no memory");
-    if (access(path, F_OK) < 0)
-        return 0;
     r = csvread_load(path, STEPS_MAX_BYTES, &csv, err);
+    if (r == -ENOENT)
+        return 0;
     if (r >= 0)
         r = csvread_column(&csv, "ms", &column, err);
     if (r < 0 || csv.rows == 0)
@@ -103,7 +103,8 @@ static int load_worker(const char *folder, const char *what, const cJSON *json, 
     worker->begin_s = NAN;
     worker->slot = strdup(slot);
     worker->node = strdup(node[0] != '\0' ? node : slot);
-    if (!worker->slot || !worker->node)
+    worker->version = strdup(mst_json_string_or(json, "version", ""));
+    if (!worker->slot || !worker->node || !worker->version)
         return mst_error_set(err, -ENOMEM, "%s: no memory", what);
     r = load_history(folder, worker, err);
     return r < 0 ? r : load_steps(folder, worker, err);
@@ -201,6 +202,7 @@ void run_release(struct run *run)
     for (size_t i = 0; i < run->worker_count; i++) {
         free(run->workers[i].slot);
         free(run->workers[i].node);
+        free(run->workers[i].version);
         free(run->workers[i].epochs);
         free(run->workers[i].step_ms);
     }

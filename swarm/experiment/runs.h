@@ -29,6 +29,7 @@ extern const char *const run_part_names[RUN_PART_COUNT];
 
 struct run_worker {
     char *slot, *node;        /* owned */
+    char *version;            /* of its agent; owned; empty: not told */
     struct run_epoch *epochs; /* owned */
     size_t epoch_count;
     double *step_ms; /* owned; none without steps-SLOT.csv */
