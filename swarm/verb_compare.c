@@ -306,10 +306,15 @@ static const char **copy_words(int argc, char **argv)
     for (int i = 0; words && i < argc; i++) {
         if (strcmp(argv[i], "--out") == 0 || strcmp(argv[i], "-o") == 0)
             i++;
-        else if (strncmp(argv[i], "--out=", 6) != 0)
+        else if (strncmp(argv[i], "--out=", 6) != 0 && strncmp(argv[i], "-o", 2) != 0)
             words[count++] = argv[i];
     }
     return words;
+}
+
+static bool is_alone(int argc, char **argv)
+{
+    return argc == (strcmp(argv[1], "--resume") == 0 ? 3 : 2);
 }
 
 int verb_compare(int argc, char **argv)
@@ -319,6 +324,7 @@ int verb_compare(int argc, char **argv)
     mst_cleanup(mst_json_deletep) cJSON *record = NULL;
     mst_cleanup(mst_freep) char **resumed = NULL;
     struct mst_error err = MST_ERROR_INIT;
+    const bool alone = argc > 1 && is_alone(argc, argv); /* options are moved about while they are parsed */
     int status, r;
 
     if (!words)
@@ -326,7 +332,7 @@ int verb_compare(int argc, char **argv)
     if (parse(argc, argv, &settings, &status) < 0)
         return status;
     if (settings.resume) {
-        if (argc > 3 || settings.common.file_count > 0) {
+        if (!alone) {
             (void)mst_error_set(&err, -EINVAL,
                                 "option '--resume' stands alone: the experiment knows its own options");
             return cli_usage(&err);

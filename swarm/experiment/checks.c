@@ -33,13 +33,17 @@ int checks_parse_stat(const char *text, struct checks_ticks *ret_ticks)
 
 void checks_warn(struct checks_warnings *warnings, const char *format, ...)
 {
-    char text[1024];
-    char **items = reallocarray(warnings->items, warnings->count + 1, sizeof(char *));
+    char text[1024], **items;
     va_list arguments;
 
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    for (size_t i = 0; i < warnings->count; i++) {
+        if (strcmp(warnings->items[i], text) == 0)
+            return;
+    }
+    items = reallocarray(warnings->items, warnings->count + 1, sizeof(char *));
     if (items)
         warnings->items = items;
     if (!items || !(items[warnings->count] = strdup(text)))
@@ -75,12 +79,18 @@ static int judge_one(const struct checks_look *look, const char *host, const str
     const struct limits *limits = needs->limits;
     const double wanted_cpus = (double)limits->nano_cpus / 1e9 * needs->workers_a_host;
     const double wanted_bytes = (double)limits->memory_bytes * needs->workers_a_host;
+    const char *version;
     char text[64];
 
     if (strcmp(look->muster, needs->muster) != 0)
         return mst_error_set(err, -EHOSTDOWN,
                              "host '%s' has muster %s, this machine %s: the same version must be on all",
                              host, look->muster, needs->muster);
+    version = strrchr(look->agent, ' ');
+    if (look->agent[0] != '\0' && (!version || strcmp(version + 1, needs->muster) != 0))
+        return mst_error_set(err, -EHOSTDOWN,
+                             "host '%s' has '%s', this machine muster %s: the same version must be on all",
+                             host, look->agent, needs->muster);
     if (fabs(look->clock_offset_ms) > CLOCK_REFUSED_MS)
         return mst_error_set(err, -EHOSTDOWN,
                              "host '%s': its clock is %s of this machine's: set them right first", host,

@@ -98,6 +98,22 @@ static int open_stack(struct conduct *conduct, size_t index, bool *ret_is_told, 
     return job_read(work->project, &conduct->jobs[index], err);
 }
 
+/* Two at once: what holds for the first is what is looked at and recorded for both. */
+static int check_stacks(const struct conduct *conduct, struct mst_error *err)
+{
+    if (conduct->job_count < 2)
+        return 0;
+    if (strcmp(conduct->stacks[0], conduct->stacks[1]) == 0)
+        return mst_error_set(
+            err, -EINVAL, "'%s' and '%s' are both named '%s': two stacks at once need two names",
+            conduct->options->common->files[0], conduct->options->common->files[1], conduct->stacks[0]);
+    return job_limits_equal(&conduct->jobs[0].workers[0].limits, &conduct->jobs[1].workers[0].limits)
+               ? 0
+               : mst_error_set(err, -EBADMSG,
+                               "the workers of '%s' and '%s' have different limits: times would not compare",
+                               conduct->stacks[0], conduct->stacks[1]);
+}
+
 static void list_hosts(struct conduct *conduct)
 {
     for (size_t j = 0; j < conduct->job_count; j++) {
@@ -153,6 +169,7 @@ static int check_hosts(struct conduct *conduct, struct mst_error *err)
     struct checks_needs needs = {.limits = &conduct->jobs[0].workers[0].limits,
                                  .workers_a_host = workers_a_host(conduct),
                                  .muster = MUSTER_VERSION};
+    const size_t known = conduct->warnings.count; /* of an experiment that goes on */
     int r = check_swarm(conduct, err);
 
     for (size_t i = 0; i < conduct->options->mode_count; i++) {
@@ -166,7 +183,7 @@ static int check_hosts(struct conduct *conduct, struct mst_error *err)
     if (r >= 0)
         r = checks_judge(conduct->looks, conduct->hosts, conduct->host_count, &needs, &conduct->warnings,
                          err);
-    for (size_t i = 0; i < conduct->warnings.count; i++)
+    for (size_t i = known; i < conduct->warnings.count; i++)
         report_line(&conduct->report, "warning: %s", conduct->warnings.items[i]);
     return r;
 }
@@ -190,6 +207,9 @@ static int choose_folder(struct conduct *conduct, struct mst_error *err)
     }
     if (!conduct->out)
         return mst_error_set(err, -ENOMEM, "experiment: no memory");
+    if (strlen(conduct->out) > CONDUCT_OUT_MAX_BYTES)
+        return mst_error_set(err, -EINVAL, "option '--out': a path of %zu bytes, expected at most %d",
+                             strlen(conduct->out), CONDUCT_OUT_MAX_BYTES);
     r = mst_make_folders(conduct->out, 0755, err);
     return r == -EINVAL ? -EIO : r;
 }
@@ -428,6 +448,8 @@ static int conduct_all(struct conduct *conduct, bool *ret_is_told, struct mst_er
 
     for (unsigned w = 0; w < most_workloads(conduct->options) && r >= 0; w++)
         r = open_stack(conduct, w, ret_is_told, err);
+    if (r >= 0)
+        r = check_stacks(conduct, err);
     if (r >= 0 && conduct->signal_fd < 0)
         r = mst_signals_open(caught, MST_ARRAY_COUNT(caught), &conduct->signal_fd, err);
     if (r >= 0)

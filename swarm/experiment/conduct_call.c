@@ -5,10 +5,12 @@
 #include "muster/clock.h"
 #include "muster/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define STRANGE_LINES_MAX 100 /* greetings of a shell, before ours */
+#define ERRNO_MAX         4095
 #define GRACE_MS          15000
 
 cJSON *conduct_request(const char *verb, const struct conduct *conduct)
@@ -45,8 +47,12 @@ static int take_json(struct conduct_call *call, const char *line, size_t count, 
         return ask(call, err);
     }
     if (strcmp(kind, "end") == 0) {
+        const double code = mst_json_double_or(json, "code", NAN);
+        if (!(code >= -ERRNO_MAX && code <= 0) || code != trunc(code))
+            return mst_error_set(err, -EBADMSG, "host '%s': ends without a code that is an error's number",
+                                 call->host);
         call->said_end = true;
-        call->code = (int)mst_json_double_or(json, "code", 0);
+        call->code = (int)code;
         (void)snprintf(call->text, sizeof call->text, "%s", mst_json_string_or(json, "text", ""));
         launch_close(call->launch);
         return 0;

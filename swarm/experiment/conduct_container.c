@@ -21,7 +21,8 @@ struct container {
     unsigned workload;
     struct launch *launch;
     char override_path[CONDUCT_PATH_BYTES];
-    struct mst_buf log; /* all that it said */
+    struct mst_buf log; /* all that it said, up to FILE_MAX_BYTES */
+    bool is_cut;
 };
 
 static int take_complaint(void *context, struct launch *launch, const char *line, struct mst_error *err)
@@ -29,9 +30,9 @@ static int take_complaint(void *context, struct launch *launch, const char *line
     struct container *container = context;
 
     (void)launch, (void)err;
-    /* A log that grows without end is cut; the run goes on. */
-    if (mst_buf_append_text(&container->log, line) < 0 || mst_buf_append(&container->log, "\n", 1) < 0)
-        return 0;
+    /* A log that grows without end is cut, which is told when it is kept; the run goes on. */
+    container->is_cut = container->is_cut || mst_buf_append_text(&container->log, line) < 0 ||
+                        mst_buf_append(&container->log, "\n", 1) < 0;
     return 0;
 }
 
@@ -145,6 +146,10 @@ static void keep_log(const struct container *container)
                    container->workload + 1);
     if (mst_file_write_atomic(path, mst_buf_text(&container->log), container->log.count, 0644, &ignored) < 0)
         report_line(&container->turn->conduct->report, "warning: %s", ignored.text);
+    else if (container->is_cut)
+        report_line(&container->turn->conduct->report,
+                    "warning: '%s' has only the beginning: 'muster run' said more than %zu kB", path,
+                    FILE_MAX_BYTES >> 10);
 }
 
 /* 1: ended well. */

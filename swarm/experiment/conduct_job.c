@@ -68,7 +68,7 @@ static int find_host(const struct compose_service *service, char *host, size_t b
         "no constraint 'node.hostname == HOST': a bare run must know on which host this worker belongs");
 }
 
-static bool limits_equal(const struct limits *a, const struct limits *b)
+bool job_limits_equal(const struct limits *a, const struct limits *b)
 {
     return a->nano_cpus == b->nano_cpus && a->memory_bytes == b->memory_bytes && a->pids == b->pids;
 }
@@ -91,7 +91,7 @@ static int add_worker(struct job *job, const struct compose_service *service, co
     (void)snprintf(worker->slot, sizeof worker->slot, "%s", host);
     if (before > 0)
         (void)snprintf(worker->slot, sizeof worker->slot, "%s-%u", host, before + 1);
-    if (job->worker_count > 0 && !limits_equal(&worker->limits, &job->workers[0].limits))
+    if (job->worker_count > 0 && !job_limits_equal(&worker->limits, &job->workers[0].limits))
         return fault(service, err, "its limits are not those of the other workers: times would not compare");
     job->worker_count++;
     return 0;
@@ -107,12 +107,41 @@ static int add_service(struct job *job, const struct compose_service *service, s
     if (!trains(service))
         return fault(service, err,
                      "a worker that does not run 'muster-agent train': only trainings are compared");
+    if (service->command.count > 2)
+        return fault(
+            service, err,
+            "options after 'muster-agent train' reach no bare worker: give them as MUSTER_* variables");
     if (deploy->mode != COMPOSE_MODE_REPLICATED)
         return fault(service, err, "workers of an experiment are replicated services");
     r = find_host(service, host, sizeof host, err);
     for (uint64_t i = 0; i < replicas && r >= 0; i++)
         r = add_worker(job, service, host, err);
     return r;
+}
+
+static bool uses_equal(const struct compose_content_use *a, const struct compose_content_use *b)
+{
+    return strcmp(a->target, b->target) == 0 &&
+           (a->content == b->content ||
+            (a->content->bytes && b->content->bytes && a->content->byte_count == b->content->byte_count &&
+             memcmp(a->content->bytes, b->content->bytes, a->content->byte_count) == 0));
+}
+
+/* All bare workers are given the first one's files. */
+static int check_files(const struct job *job, struct mst_error *err)
+{
+    const struct compose_service *first = job->workers[0].service;
+
+    for (size_t w = 1; w < job->worker_count; w++) {
+        const struct compose_service *service = job->workers[w].service;
+        bool are_equal = service->config_count == first->config_count;
+        for (size_t i = 0; i < service->config_count && are_equal; i++)
+            are_equal = uses_equal(&service->configs[i], &first->configs[i]);
+        if (!are_equal)
+            return fault(service, err,
+                         "its configs are not those of the other workers: they would not train the same");
+    }
+    return 0;
 }
 
 static int add_files(struct job *job, const struct compose_service *service, struct mst_error *err)
@@ -145,6 +174,8 @@ int job_read(const struct compose_project *project, struct job *ret_job, struct 
     if (r >= 0 && ret_job->worker_count == 0)
         r = mst_error_set(err, -EBADMSG, "stack '%s' has no workers: no service runs 'muster-agent train'",
                           project->stack);
+    if (r >= 0)
+        r = check_files(ret_job, err);
     return r < 0 ? r : add_files(ret_job, ret_job->workers[0].service, err);
 }
 

@@ -35,9 +35,10 @@ struct job {
 };
 
 /* Every worker service must be pinned to one host (node.hostname == X): -EBADMSG with its place when not, or
- * when limits differ between workers, or it is no training. */
+ * when limits or configs differ between workers, or it is no training, or one with options of its own. */
 int job_read(const struct compose_project *project, struct job *ret_job, struct mst_error *err);
 
+bool job_limits_equal(const struct limits *a, const struct limits *b);
 bool job_is_worker(const struct compose_service *service);
 bool job_is_role(const struct compose_service *service, const char *role);
 /* A variable of a service, NULL: none. */

@@ -33,14 +33,16 @@ static int add_variable(struct mst_buf *text, const char *name, const char *valu
 /* The mount under which the worker's --out lies. */
 static const char *out_mount(const struct compose_service *service)
 {
-    const char *out = job_variable(service, "MUSTER_OUT");
+    const char *out = job_variable(service, "MUSTER_OUT"), *nearest = NULL;
 
     for (size_t i = 0; out && i < service->mount_count; i++) {
         const char *target = service->mounts[i].target;
-        if (strncmp(out, target, strlen(target)) == 0)
-            return target;
+        const size_t bytes = strlen(target);
+        if (strncmp(out, target, bytes) == 0 && (out[bytes] == '/' || out[bytes] == '\0') &&
+            (!nearest || bytes > strlen(nearest)))
+            nearest = target;
     }
-    return NULL;
+    return nearest;
 }
 
 static int add_host_network(const struct turn *turn, unsigned workload, const struct compose_service *service,

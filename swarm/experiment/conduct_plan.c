@@ -3,6 +3,7 @@
  * B A | ...), so that a drift of the machines meets all modes alike. No I/O. */
 #include "experiment/conduct.h"
 #include "muster/cleanup.h"
+#include "muster/experiment.h"
 #include "muster/parse.h"
 
 #include <stdio.h>
@@ -202,6 +203,11 @@ int conduct_plan_make(const struct conduct_options *options, const char *exchang
                                 .next_position = 1,
                                 .exchange = options->exchange_count > 0 ? options->exchanges[e] : exchange};
     }
+    if (count * blocks * options->mode_count * options->attempts > EXPERIMENT_RUNS_MAX)
+        return mst_error_set(
+            err, -EINVAL,
+            "%zu runs with up to %u attempts each: an experiment takes at most %d attempts in all",
+            count * blocks * options->mode_count, options->attempts, EXPERIMENT_RUNS_MAX);
     plan.cells = calloc(count * blocks * options->mode_count, sizeof *plan.cells);
     if (!plan.cells)
         return mst_error_set(err, -ENOMEM, "plan: no memory for %u blocks", blocks);

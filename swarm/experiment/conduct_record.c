@@ -67,17 +67,70 @@ static void add_variables(struct build *build, cJSON *asked, const struct cli_co
     }
 }
 
-/* One digest for the whole data set: of its files' names and digests. */
-static int digest_data(const cJSON *data, char text[MST_SHA256_HEX_BYTES], struct mst_error *err)
+static int digest_list(const cJSON *items, char text[MST_SHA256_HEX_BYTES], struct mst_error *err)
 {
-    mst_cleanup(mst_freep) char *list = cJSON_PrintUnformatted(data);
+    mst_cleanup(mst_freep) char *list = cJSON_PrintUnformatted(items);
     uint8_t digest[MST_SHA256_BYTES];
     const int r =
-        list ? mst_sha256(list, strlen(list), digest, err) : mst_error_set(err, -ENOMEM, "data: no memory");
+        list ? mst_sha256(list, strlen(list), digest, err) : mst_error_set(err, -ENOMEM, "digest: no memory");
 
     if (r >= 0)
         mst_hex(digest, sizeof digest, text);
     return r;
+}
+
+static cJSON *describe_worker(const struct job *job, const struct job_worker *worker)
+{
+    static const struct job_place nowhere = {
+        .folder = "", .data = "", .cluster = "", .slot = "", .run = "", .subnet = ""};
+    struct build build = {0};
+    cJSON *object = build_object(&build, NULL, NULL), *environment = job_environment(job, worker, &nowhere);
+
+    build_text(&build, object, "image", worker->service->image);
+    add_number(&build, object, "nano_cpus", (double)worker->limits.nano_cpus);
+    add_number(&build, object, "memory_bytes", (double)worker->limits.memory_bytes);
+    add_number(&build, object, "pids", (double)worker->limits.pids);
+    if (environment && object && cJSON_AddItemToObject(object, "environment", environment))
+        environment = NULL;
+    cJSON_Delete(environment);
+    if (!build.no_memory && cJSON_HasObjectItem(object, "environment"))
+        return object;
+    cJSON_Delete(object);
+    return NULL;
+}
+
+/* One digest for all that the stacks make of their workers, whatever it came from: files, variables,
+ * settings. */
+static int digest_workers(const struct conduct *conduct, char text[MST_SHA256_HEX_BYTES],
+                          struct mst_error *err)
+{
+    mst_cleanup(mst_json_deletep) cJSON *list = cJSON_CreateArray();
+
+    for (size_t j = 0; j < conduct->job_count; j++) {
+        const struct job *job = &conduct->jobs[j];
+        for (size_t i = 0; i < job->worker_count; i++) {
+            cJSON *worker = describe_worker(job, &job->workers[i]);
+            if (!worker || !list || !cJSON_AddItemToArray(list, worker)) {
+                cJSON_Delete(worker);
+                return mst_error_set(err, -ENOMEM, "workers: no memory");
+            }
+        }
+        for (size_t i = 0; i < job->file_count; i++) {
+            uint8_t digest[MST_SHA256_BYTES];
+            char file[MST_SHA256_HEX_BYTES];
+            cJSON *item;
+            const int r = mst_sha256(job->files[i].bytes, job->files[i].count, digest, err);
+            if (r < 0)
+                return r;
+            mst_hex(digest, sizeof digest, file);
+            item = cJSON_CreateString(file);
+            if (!item || !cJSON_AddItemToArray(list, item)) {
+                cJSON_Delete(item);
+                return mst_error_set(err, -ENOMEM, "workers: no memory");
+            }
+        }
+    }
+    return digest_list(list, text, err);
 }
 
 int conduct_record_asked(const struct conduct *conduct, cJSON **ret_asked, struct mst_error *err)
@@ -86,7 +139,9 @@ int conduct_record_asked(const struct conduct *conduct, cJSON **ret_asked, struc
     struct build build = {0};
     mst_cleanup(mst_json_deletep) cJSON *asked = build_object(&build, NULL, NULL);
     const char *seed = job_variable(conduct->jobs[0].workers[0].service, "MUSTER_SEED");
+    char digest[MST_SHA256_HEX_BYTES];
     cJSON *list;
+    int r;
 
     add_number(&build, asked, "repeats", options->repeats);
     add_number(&build, asked, "warmups", options->warmups);
@@ -108,12 +163,17 @@ int conduct_record_asked(const struct conduct *conduct, cJSON **ret_asked, struc
     build_text(&build, asked, "launcher", options->launcher_text);
     add_text_or_null(&build, asked, "subnet", options->subnet);
     add_text_or_null(&build, asked, "seed", seed);
-    if (conduct->data) {
-        char text[MST_SHA256_HEX_BYTES];
-        const int r = digest_data(conduct->data, text, err);
+    add_number(&build, asked, "port", options->port);
+    build_text(&build, asked, "muster", MUSTER_VERSION);
+    r = digest_workers(conduct, digest, err);
+    if (r < 0)
+        return r;
+    build_text(&build, asked, "workers_digest", digest);
+    if (conduct->data) { /* of its files' names and digests */
+        r = digest_list(conduct->data, digest, err);
         if (r < 0)
             return r;
-        build_text(&build, asked, "data_digest", text);
+        build_text(&build, asked, "data_digest", digest);
     }
     if (build.no_memory)
         return mst_error_set(err, -ENOMEM, EXPERIMENT_FILE ": no memory");
@@ -131,9 +191,16 @@ static void add_command(struct build *build, const struct conduct *conduct, cJSO
 
     build_item(build, list, "muster");
     for (const char *const *word = conduct->options->command; *word; word++) {
-        const char *equal = strchr(*word, '=');
+        static const char long_set[] = "--set=",
+                          short_set[] = "-e"; /* before the variable, in the same word */
+        const char *name = *word, *equal;
         char text[4096];
-        if (equal && variables_is_private(*word)) {
+        if (strncmp(name, long_set, sizeof long_set - 1) == 0)
+            name += sizeof long_set - 1;
+        else if (strncmp(name, short_set, sizeof short_set - 1) == 0)
+            name += sizeof short_set - 1;
+        equal = strchr(name, '=');
+        if (equal && variables_is_private(name)) {
             (void)snprintf(text, sizeof text, "%.*s=***", (int)(equal - *word), *word);
             build_item(build, list, text);
         } else {
@@ -402,6 +469,14 @@ int conduct_record_resume(struct conduct *conduct, struct mst_error *err)
         if (r >= 0)
             r = take_entry(conduct, item, err);
     }
+    /* What it warned of holds for the runs that were made then. */
+    cJSON_ArrayForEach(item, mst_json_at(json, "warnings", NULL))
+    {
+        if (r >= 0 && cJSON_IsString(item))
+            checks_warn(&conduct->warnings, "%s", item->valuestring);
+    }
+    if (r >= 0 && conduct->warnings.no_memory)
+        r = mst_error_set(err, -ENOMEM, EXPERIMENT_FILE ": no memory");
     if (r < 0)
         return r;
     (void)snprintf(conduct->started_text, sizeof conduct->started_text, "%s",

@@ -79,13 +79,26 @@ static int take_stats(struct conduct_results *results, char *line)
 static int take_event(struct conduct_results *results, char *line)
 {
     mst_cleanup(mst_json_deletep) cJSON *json = NULL;
-    double started_s;
+    struct conduct_results_start *starts;
+    const char *slot;
+    const cJSON *worker;
 
     if (strncmp(line, EVENT_START, sizeof EVENT_START - 1) != 0 ||
         mst_json_parse(line, strlen(line), EXPERIMENT_EVENTS_FILE, &json, NULL) < 0)
         return 0;
-    started_s = mst_json_double_or(json, "t", -1) - mst_json_double_or(json, "pid_age_ms", 0) / 1000;
-    results->last_start_s = fmax(results->last_start_s, started_s);
+    starts = reallocarray(results->starts, results->start_count + 1, sizeof *starts);
+    if (!starts)
+        return -ENOMEM;
+    results->starts = starts;
+    starts += results->start_count++;
+    slot = mst_json_string_or(json, "slot", "");
+    *starts = (struct conduct_results_start){.s = mst_json_double_or(json, "t", -1) -
+                                                  mst_json_double_or(json, "pid_age_ms", 0) / 1000};
+    cJSON_ArrayForEach(worker, mst_json_at(results->run, "workers", NULL))
+    {
+        if (strcmp(mst_json_string_or(worker, "slot", ""), slot) == 0)
+            (void)snprintf(starts->node, sizeof starts->node, "%s", mst_json_string_or(worker, "node", ""));
+    }
     return 0;
 }
 
@@ -123,7 +136,7 @@ int conduct_results_read(const char *folder, struct conduct_results *ret_results
         int (*take)(struct conduct_results *results, char *line);
     } files[] = {{"stats.csv", take_stats}, {EXPERIMENT_EVENTS_FILE, take_event}};
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(FILE_MAX_BYTES);
-    struct conduct_results results = {.last_start_s = -1, .total_seconds = -1, .ms_per_step = -1};
+    struct conduct_results results = {.total_seconds = -1, .ms_per_step = -1};
     int r = read_text(folder, EXPERIMENT_RUN_FILE, &text, err);
 
     if (r >= 0)
@@ -132,9 +145,14 @@ int conduct_results_read(const char *folder, struct conduct_results *ret_results
         take_run(&results);
     for (size_t i = 0; i < MST_ARRAY_COUNT(files) && r >= 0; i++) {
         mst_buf_clear(&text);
-        /* A run without a monitor has no stats.csv. */
-        if (read_text(folder, files[i].name, &text, NULL) >= 0 && text.count > 0)
-            r = each_line(&results, &text, files[i].take);
+        r = read_text(folder, files[i].name, &text, err);
+        if (r == -ENOENT) { /* a run without a monitor has no stats.csv */
+            r = 0;
+            continue;
+        }
+        if (r < 0)
+            break;
+        r = text.count > 0 ? each_line(&results, &text, files[i].take) : 0;
         if (r < 0)
             (void)mst_error_errno(err, r, "read '%s' of '%s'", files[i].name, folder);
     }
@@ -149,6 +167,7 @@ void conduct_results_release(struct conduct_results *results)
 {
     cJSON_Delete(results->run);
     free(results->cpus);
+    free(results->starts);
     *results = (struct conduct_results){0};
 }
 
@@ -164,10 +183,16 @@ int conduct_results_judge(const struct conduct_results *results, size_t workers,
     cJSON_ArrayForEach(worker, list)
     {
         const char *slot = mst_json_string_or(worker, "slot", "?"),
-                   *state = mst_json_string_or(worker, "state", "");
+                   *state = mst_json_string_or(worker, "state", ""),
+                   *version = mst_json_string_or(worker, "version", "of no known version");
         if (strcmp(state, "done") != 0)
             return mst_error_set(err, -EOWNERDEAD, "worker '%s' is not done: %s", slot,
                                  mst_json_string_or(worker, "reason", state));
+        if (strcmp(version, MUSTER_VERSION) != 0)
+            return mst_error_set(
+                err, -EOWNERDEAD,
+                "worker '%s' ran muster-agent %s, this is %s: two programs would be compared", slot, version,
+                MUSTER_VERSION);
         if (mst_json_u64_or(worker, "starts", 1) > 1)
             return mst_error_set(err, -EOWNERDEAD,
                                  "worker '%s' was lost and started again: the times are not those of an "

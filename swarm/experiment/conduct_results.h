@@ -19,15 +19,19 @@ struct conduct_results {
     struct conduct_results_cpu_row *cpus; /* of workers, from stats.csv; owned */
     size_t cpu_count;
     bool has_cpu;
-    double last_start_s; /* when the last worker's process started, by its own clock; -1: not told */
+    struct conduct_results_start {
+        char node[128];
+        double s; /* when a worker's process started, by its own clock */
+    } * starts;   /* owned */
+    size_t start_count;
     double total_seconds, ms_per_step; /* -1; of the worker of rank 0 */
     char digest[72];
 };
 
 int conduct_results_read(const char *folder, struct conduct_results *ret_results, struct mst_error *err);
 void conduct_results_release(struct conduct_results *results);
-/* Does it count? Not when it is not done, when a worker was lost on the way (it may have come back: the times
- * are not those of an undisturbed run), or when models differ. */
+/* Does it count? Not when it is not done, when a worker's version is not ours, when a worker was lost on the
+ * way (it may have come back: the times are not those of an undisturbed run), or when models differ. */
 int conduct_results_judge(const struct conduct_results *results, size_t workers, struct mst_error *err);
 /* CPU time of the workers on a node. */
 double conduct_results_cpu(const struct conduct_results *results, const char *node);

@@ -17,10 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WATCH_START_MS  60000
-#define WATCH_END_MS    10000
-#define ROWS_MAX_BYTES  ((size_t)64 << 20)
-#define OFFSET_KNOWN_MS 100 /* clocks that agree better tell when workers elsewhere started */
+#define WATCH_START_MS 60000
+#define WATCH_END_MS   10000
+#define ROWS_MAX_BYTES ((size_t)64 << 20)
+#define OFFSET_KNOWN_MS                                                                                      \
+    100 /* what is known of clocks that agree better tells when workers elsewhere started */
 
 void turn_host_name(const struct turn *turn, unsigned workload, const char *host, char *name, size_t bytes)
 {
@@ -38,8 +39,8 @@ static void add_row(struct turn_reading *reading, const struct checks_reading *n
     if (before->t > 0 && total > 0 && now->ticks.total > before->ticks.total)
         (void)mst_buf_printf(&reading->rows, "%.3f,%s,%.2f,%.2f,%.2f,%" PRIu64 ",%" PRIu64 "\n", now->t, node,
                              100.0 * cpus * (double)(now->ticks.busy - before->ticks.busy) / total,
-                             100.0 * (double)(now->ticks.steal - before->ticks.steal) / total, now->load1,
-                             now->rx_bytes,
+                             100.0 * cpus * (double)(now->ticks.steal - before->ticks.steal) / total,
+                             now->load1, now->rx_bytes,
                              now->tx_bytes); /* a day of seconds fits; what is more is left out */
     reading->before_row = *now;
 }
@@ -227,6 +228,22 @@ static bool clocks_agree(const struct conduct *conduct)
     return true;
 }
 
+/* By this machine's clock; -1: not told. */
+static double last_start_s(const struct conduct *conduct, const struct conduct_results *results)
+{
+    double last_s = -1;
+
+    for (size_t i = 0; i < results->start_count; i++) {
+        double ahead_ms = 0;
+        for (size_t h = 0; h < conduct->host_count; h++) {
+            if (strcmp(conduct->hosts[h], results->starts[i].node) == 0)
+                ahead_ms = conduct->looks[h].clock_offset_ms;
+        }
+        last_s = fmax(last_s, results->starts[i].s - ahead_ms / 1000);
+    }
+    return last_s;
+}
+
 /* What the run folders say of the run, and whether it is one that counts. */
 static int look_at_results(struct turn *turn, cJSON *entry, struct mst_error *err)
 {
@@ -240,7 +257,7 @@ static int look_at_results(struct turn *turn, cJSON *entry, struct mst_error *er
             r = conduct_results_read(turn->run_folders[w], &results[w], err);
         if (r >= 0)
             r = conduct_results_judge(&results[w], turn->conduct->jobs[w].worker_count, err);
-        launched_s = fmax(launched_s, results[w].last_start_s);
+        launched_s = fmax(launched_s, last_start_s(turn->conduct, &results[w]));
         total_s = fmax(total_s, results[w].total_seconds);
     }
     if (r >= 0)

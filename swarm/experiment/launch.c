@@ -17,9 +17,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define CHUNK_BYTES ((size_t)64 << 10)
-#define SENDS_MAX   4096
-#define FILE_MARK   "{\"host\":\"file\""
+#define CHUNK_BYTES     ((size_t)64 << 10)
+#define DRAIN_READS_MAX 64 /* four times what a pipe holds at most */
+#define SENDS_MAX       4096
+#define FILE_MARK       "{\"host\":\"file\""
 
 struct send {
     char *bytes; /* owned; NULL: from fd */
@@ -181,7 +182,9 @@ static int add_send(struct launch *launch, struct send send)
         send_release(&send);
         return 0;
     }
-    sends = launch->send_count < SENDS_MAX ? reallocarray(launch->sends, launch->send_count + 1, sizeof *sends) : NULL;
+    sends = launch->send_count < SENDS_MAX
+                ? reallocarray(launch->sends, launch->send_count + 1, sizeof *sends)
+                : NULL;
     if (!sends) {
         send_release(&send);
         return -ENOMEM;
@@ -299,6 +302,8 @@ static int take_output(struct launch *launch, const char *bytes, size_t count, s
         if (launch->in_file) {
             const size_t part = count < launch->file_missing ? count : (size_t)launch->file_missing;
             r = mst_buf_append(&launch->file, bytes, part);
+            if (r < 0)
+                return mst_error_errno(err, r, "%s: file '%s'", launch->name, launch->file_name);
             bytes += part;
             count -= part;
             launch->file_missing -= part;
@@ -372,7 +377,8 @@ static void reap(struct launch *launch)
     mst_closep(&launch->in);
 }
 
-/* What it left behind may hold its streams open for ever: read what is there, and no more. */
+/* What it left behind may hold its streams open, or write to them, for ever: read what a pipe can hold, and
+ * no more. */
 static int drain(struct launch *launch, struct mst_error *err)
 {
     int r = 0;
@@ -380,7 +386,8 @@ static int drain(struct launch *launch, struct mst_error *err)
     for (int i = 0; i < 2 && r >= 0; i++) {
         int *fd = i == 0 ? &launch->out : &launch->err_fd;
         struct pollfd poll_fd = {.fd = *fd, .events = POLLIN};
-        while (r >= 0 && *fd >= 0 && poll(&poll_fd, 1, 0) > 0)
+        for (size_t reads = 0; reads < DRAIN_READS_MAX && r >= 0 && *fd >= 0 && poll(&poll_fd, 1, 0) > 0;
+             reads++)
             r = read_some(launch, fd, i == 0 ? take_output : take_complaint, err);
         mst_closep(fd);
     }

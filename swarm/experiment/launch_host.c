@@ -193,8 +193,12 @@ static int claim_folder(const char *folder, struct mst_error *err)
 {
     struct stat status;
 
-    if (mkdir(folder, 0711) < 0 && errno != EEXIST)
+    if (mkdir(folder, 0711) == 0) {
+        if (chmod(folder, 0711) < 0) /* the umask may shut the agent's user out */
+            return mst_error_errno(err, -errno, "make '%s'", folder);
+    } else if (errno != EEXIST) {
         return mst_error_errno(err, -errno, "make '%s'", folder);
+    }
     if (lstat(folder, &status) < 0)
         return mst_error_errno(err, -errno, "look at '%s'", folder);
     if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 022) != 0)
@@ -287,6 +291,8 @@ static int do_prepare(struct host_side *side, const cJSON *request, struct mst_e
         return mst_error_set(err, -ENOMEM, "prepare: no memory");
     }
     r = mst_make_folders(data, 0755, err);
+    if (r >= 0 && chmod(data, 0755) < 0)
+        r = mst_error_errno(err, -errno, "make '%s'", data);
     cJSON_ArrayForEach(item, list)
     {
         struct data_file file;

@@ -36,7 +36,7 @@ struct host_job {
     struct limits_group group;
     struct launches set;
     struct launch *agent;
-    bool has_group, samples;
+    bool has_group, samples, is_deaf; /* is_deaf: nobody takes what it says any more */
     unsigned grace_ms;
 };
 
@@ -117,9 +117,12 @@ static int say_sample(const struct host_job *job)
 static int pass_line(void *context, struct launch *launch, const char *line, size_t count,
                      struct mst_error *err)
 {
-    const int r = host_say_text(line, count);
+    struct host_job *job = context;
+    const int r = job->is_deaf ? 0 : host_say_text(line, count);
 
-    (void)context, (void)launch;
+    (void)launch;
+    /* Said once: the agent has its time to end in order although nobody listens any more. */
+    job->is_deaf |= r < 0;
     return r < 0 ? mst_error_errno(err, r, "pass an event on") : 0;
 }
 
@@ -189,6 +192,7 @@ static int follow_agent(struct host_job *job, struct mst_error *err)
         if (r == -ETIMEDOUT) {
             r = job->samples ? say_sample(job) : 0;
             next_ns += SAMPLE_MS * MST_NS_PER_MS;
+            job->is_deaf |= r < 0;
             if (r < 0)
                 (void)mst_error_errno(&why, r, "say a sample");
         } else if (r == 1) { /* stdin: its end, or a word, and both mean the same */

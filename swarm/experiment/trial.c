@@ -3,6 +3,7 @@
 
 #include "muster/buf.h"
 #include "muster/cleanup.h"
+#include "muster/experiment.h"
 #include "muster/file.h"
 #include "muster/json.h"
 
@@ -11,7 +12,6 @@
 
 #define JSON_MAX_BYTES ((size_t)64 << 20)
 #define MODES_MAX      16
-#define TRIALS_MAX     10000
 #define REPEATS_MAX    1000
 #define PATH_MAX_BYTES 512
 #define TEXT_MAX_BYTES 120
@@ -108,10 +108,10 @@ static int take_trial(const struct experiment *experiment, const cJSON *json, co
         uint64_t min, max;
         size_t *member;
     } numbers[] = {
-        {"number", 1, TRIALS_MAX, &trial->number},
+        {"number", 1, EXPERIMENT_RUNS_MAX, &trial->number},
         {"workloads", 1, TRIAL_WORKLOADS_MAX, &trial->workloads},
         {"repeat", 0, REPEATS_MAX, &trial->repeat},
-        {"position", 0, TRIALS_MAX, &trial->position},
+        {"position", 0, EXPERIMENT_RUNS_MAX, &trial->position},
         {"attempt", 1, REPEATS_MAX, &trial->attempt},
     };
     const char *mode;
@@ -258,8 +258,9 @@ static int take_trials(struct experiment *experiment, const char *what, struct m
     const int count = cJSON_GetArraySize(list);
     int r = 0;
 
-    if (!cJSON_IsArray(list) || count > TRIALS_MAX)
-        return mst_error_set(err, -EBADMSG, "%s: 'runs' is no list of at most %d runs", what, TRIALS_MAX);
+    if (!cJSON_IsArray(list) || count > EXPERIMENT_RUNS_MAX)
+        return mst_error_set(err, -EBADMSG, "%s: 'runs' is no list of at most %d runs", what,
+                             EXPERIMENT_RUNS_MAX);
     experiment->trials = calloc((size_t)count + 1, sizeof *experiment->trials);
     if (!experiment->trials)
         return mst_error_set(err, -ENOMEM, "%s: no memory", what);

@@ -34,6 +34,7 @@ if [[ $(id -u) -ne 0 ]] || ! grep -q ' cgroup' /proc/mounts; then
     exit 77
 fi
 
+out=(--out "$work/experiment")
 modes=bare,bare repeats=1 warmups=0 launcher="$here/fake_launcher.sh $control {host} {cmd}"
 echo "1,2" >"$work/data/train.csv"
 echo "{}" >"$work/model.json"
@@ -72,7 +73,7 @@ begin_compare() {
     setsid env --default-signal=INT,QUIT "$MUSTER" compare -c "$work/pair.yml" --modes "$modes" --repeats "$repeats" \
         --warmups "$warmups" --launcher "$launcher" --host-muster "$MUSTER" \
         --host-agent "$here/fake_agent.sh" --host-folder "$work/hosts" --subnet 127.0.0.0/8 --data "$work/data" \
-        --out "$work/experiment" "$@" >"$work/out" 2>&1 </dev/null &
+        "${out[@]}" "$@" >"$work/out" 2>&1 </dev/null &
     running=$!
 }
 

@@ -61,6 +61,20 @@ static void every_repeat_goes_through_all_series(void **state)
     }
 }
 
+static void more_runs_than_a_report_takes_are_refused(void **state)
+{
+    mst_cleanup(conduct_plan_release) struct conduct_plan plan = {0};
+    struct conduct_options options = {
+        .repeats = 1000, .attempts = 5, .workloads = {1}, .workloads_count = 1};
+
+    (void)state;
+    assert_int_equal(conduct_modes_parse("bare,bare", false, CONDUCT_MONITOR_ON, &options, NULL), 0);
+    assert_int_equal(conduct_plan_make(&options, "direct", &plan, NULL), 0);
+    conduct_plan_release(&plan);
+    options.attempts = 6;
+    assert_int_equal(conduct_plan_make(&options, "direct", &plan, NULL), -EINVAL);
+}
+
 static void modes_are_named_apart(void **state)
 {
     static const struct {
@@ -110,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modes_take_turns_forwards_and_backwards),
         cmocka_unit_test(every_repeat_goes_through_all_series),
+        cmocka_unit_test(more_runs_than_a_report_takes_are_refused),
         cmocka_unit_test(modes_are_named_apart),
         cmocka_unit_test(what_is_no_list_is_refused),
     };

@@ -14,6 +14,7 @@
 #define EXPERIMENT_EVENTS_FILE  "events.jsonl"
 #define EXPERIMENT_NODES_FILE   "nodes.csv"
 #define EXPERIMENT_FORMAT       1
+#define EXPERIMENT_RUNS_MAX     10000 /* failed attempts count */
 #define EXPERIMENT_NODES_HEADER "time,node,cpu_percent,steal_percent,load1,rx_bytes,tx_bytes\n"
 
 /* Chart.js from Debian's libjs-chart.js, put into the page when it is made. */
