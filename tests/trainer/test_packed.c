@@ -93,6 +93,98 @@ static void a_checksum_that_is_wrong_is_an_error(void **state)
     assert_non_null(strstr(err.text, "damaged gzip data"));
 }
 
+static void append(const char *path, const char *mode, const uint8_t *bytes, size_t count)
+{
+    if (strcmp(mode, "gz") == 0) {
+        gzFile file = gzopen(path, "ab");
+        assert_non_null(file);
+        assert_int_equal(gzwrite(file, bytes, (unsigned)count), (int)count);
+        assert_int_equal(gzclose(file), Z_OK);
+        return;
+    }
+    FILE *file = fopen(path, "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* As `cat a.gz b.gz` makes, and tapes that are filled up with zeros; gzip -t finds all of it good. */
+static void several_members_are_one_file(void **state)
+{
+    static uint8_t noise[100000];
+    static const uint8_t zeros[PACKED_BUFFER_BYTES + 1];
+    char path[512];
+
+    make_noise(noise, sizeof noise);
+    helper_path(state, "several.gz", path, sizeof path);
+    for (size_t count = 1; count <= sizeof noise; count = 10 * count) {
+        idx_write_gz(path, noise, count);
+        append(path, "gz", noise, 0);
+        append(path, "gz", noise, count);
+        for (size_t piece = 7; piece <= 65536; piece *= 40)
+            assert_int_equal(read_whole(path, piece, NULL), 2 * count);
+        append(path, "plain", zeros, sizeof zeros);
+        assert_int_equal(read_whole(path, 1000, NULL), 2 * count);
+    }
+}
+
+/* Each byte of the second member's, for a reader that stops at the first passes over all of it. */
+static void a_later_member_is_checked_as_the_first(void **state)
+{
+    uint8_t noise[64], whole[256];
+    char path[512];
+
+    make_noise(noise, sizeof noise);
+    helper_path(state, "later.gz", path, sizeof path);
+    idx_write_gz(path, noise, sizeof noise);
+    const size_t first = (size_t)size_of(path);
+    append(path, "gz", noise, sizeof noise);
+    const size_t count = (size_t)size_of(path);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(whole, 1, sizeof whole, file), count);
+    assert_int_equal(fclose(file), 0);
+    for (size_t cut = first + 1; cut < count; cut++) {
+        struct mst_error err = MST_ERROR_INIT;
+        idx_write_bytes(path, whole, cut);
+        assert_int_equal(read_whole(path, 1000, &err), -EBADMSG);
+        if (!strstr(err.text, "truncated gzip data"))
+            fail_msg("cut to %zu of %zu bytes: %s", cut, count, err.text);
+    }
+    /* Magic number, method and the data with their checksum; a header's other bytes mean nothing here. */
+    for (size_t at = first; at < count; at += at == first + 2 ? 8 : 1) {
+        struct mst_error err = MST_ERROR_INIT;
+        whole[at] ^= 1;
+        idx_write_bytes(path, whole, count);
+        whole[at] ^= 1;
+        if (read_whole(path, 1000, &err) != -EBADMSG || !strstr(err.text, "gzip data"))
+            fail_msg("byte %zu of %zu: %s", at, count, err.text);
+    }
+}
+
+static void what_stands_behind_gzip_data_is_an_error(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } cases[] = {{"1,2,nan\n", 8},
+                 {"\0\0"
+                  "1",
+                  3},
+                 {"\x1e", 1}};
+    char path[512];
+
+    helper_path(state, "behind.gz", path, sizeof path);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mst_error err = MST_ERROR_INIT;
+        idx_write_gz(path, (const uint8_t *)"1,2,3\n", 6);
+        append(path, "plain", (const uint8_t *)cases[i].bytes, cases[i].count);
+        assert_int_equal(read_whole(path, 1000, &err), -EBADMSG);
+        if (!strstr(err.text, "something else stands behind it") || !strstr(err.text, path))
+            fail_msg("case %zu: %s", i, err.text);
+    }
+}
+
 enum change { SHRINKS, GROWS, IS_WRITTEN_OVER };
 
 static void change(const char *path, enum change how)
@@ -145,6 +237,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_gz_without_all_of_its_checksum_is_an_error, helper_make_folder,
                                         helper_remove_folder),
         cmocka_unit_test_setup_teardown(a_checksum_that_is_wrong_is_an_error, helper_make_folder,
+                                        helper_remove_folder),
+        cmocka_unit_test_setup_teardown(several_members_are_one_file, helper_make_folder,
+                                        helper_remove_folder),
+        cmocka_unit_test_setup_teardown(a_later_member_is_checked_as_the_first, helper_make_folder,
+                                        helper_remove_folder),
+        cmocka_unit_test_setup_teardown(what_stands_behind_gzip_data_is_an_error, helper_make_folder,
                                         helper_remove_folder),
         cmocka_unit_test_setup_teardown(a_csv_file_that_changes_while_being_read_is_an_error,
                                         helper_make_folder, helper_remove_folder),
