@@ -42,18 +42,43 @@ int check_project(const struct compose_project *project, struct mst_error *err)
 }
 
 /* "node1, node2, node3" */
-static void usable_names(const struct swarm_nodes *nodes, struct mst_buf *text)
+/* A list in a message: as many as fit, and how many do not. */
+struct listing {
+    struct mst_buf text;
+    size_t left_out;
+    char more[32];
+};
+
+#define LISTING_INIT                                                                                         \
+    {                                                                                                        \
+        .text = MST_BUF_INIT(512)                                                                            \
+    }
+
+static void listing_release(struct listing *listing)
+{
+    mst_buf_release(&listing->text);
+}
+
+static void listing_add(struct listing *listing, const char *between, const char *quote, const char *name)
+{
+    if (listing->left_out > 0 ||
+        mst_buf_printf(&listing->text, "%s%s%s%s", listing->text.count > 0 ? between : "", quote, name,
+                       quote) < 0)
+        (void)snprintf(listing->more, sizeof listing->more, " and %zu more", ++listing->left_out);
+}
+
+static void usable_names(const struct swarm_nodes *nodes, struct listing *names)
 {
     for (size_t i = 0; i < nodes->count; i++) {
         if (nodes->items[i].is_usable)
-            (void)mst_buf_printf(text, "%s%s", text->count > 0 ? ", " : "", nodes->items[i].hostname);
+            listing_add(names, ", ", "", nodes->items[i].hostname);
     }
 }
 
 static int check_pin(const struct compose_service *service, const struct constraint *constraint,
                      const struct swarm_nodes *nodes, struct mst_error *err)
 {
-    mst_cleanup(mst_buf_release) struct mst_buf names = MST_BUF_INIT(512);
+    mst_cleanup(listing_release) struct listing names = LISTING_INIT;
     size_t usable = 0, known = 0;
 
     if (constraint->must_differ ||
@@ -69,13 +94,13 @@ static int check_pin(const struct compose_service *service, const struct constra
     usable_names(nodes, &names);
     if (known == 0)
         return check_fail_at(err, service->place, SWARM_NO_CONVERGENCE,
-                             "services.%s: no node has %s '%s' (ready nodes: %s)", service->key,
-                             constraint->key, constraint->value, mst_buf_text(&names));
+                             "services.%s: no node has %s '%s' (ready nodes: %s%s)", service->key,
+                             constraint->key, constraint->value, mst_buf_text(&names.text), names.more);
     if (usable == 0)
         return check_fail_at(
             err, service->place, SWARM_NO_CONVERGENCE,
-            "services.%s: the node with %s '%s' is not ready or not active (ready nodes: %s)", service->key,
-            constraint->key, constraint->value, mst_buf_text(&names));
+            "services.%s: the node with %s '%s' is not ready or not active (ready nodes: %s%s)", service->key,
+            constraint->key, constraint->value, mst_buf_text(&names.text), names.more);
     return check_fail_at(err, service->place, SWARM_NO_CONVERGENCE,
                          "services.%s: %zu nodes have %s '%s'; pin by node.id or a label", service->key,
                          usable, constraint->key, constraint->value);
@@ -85,7 +110,7 @@ static int check_pin(const struct compose_service *service, const struct constra
 static int refuse_constraints(const struct compose_service *service, const struct swarm_nodes *nodes,
                               struct mst_error *err)
 {
-    mst_cleanup(mst_buf_release) struct mst_buf all = MST_BUF_INIT(512);
+    mst_cleanup(listing_release) struct listing all = LISTING_INIT;
     const struct compose_deploy *deploy = &service->deploy;
     const struct compose_place *places = deploy->constraint_places;
 
@@ -95,11 +120,11 @@ static int refuse_constraints(const struct compose_service *service, const struc
             return check_fail_at(err, places ? places[i] : service->place, SWARM_NO_CONVERGENCE,
                                  "services.%s: none of the %zu ready nodes meets '%s'", service->key,
                                  nodes->usable_count, one.items[0]);
-        (void)mst_buf_printf(&all, "%s'%s'", i > 0 ? " and " : "", one.items[0]);
+        listing_add(&all, " and ", "'", one.items[0]);
     }
     return check_fail_at(err, places && deploy->constraints.count > 0 ? places[0] : service->place,
-                         SWARM_NO_CONVERGENCE, "services.%s: none of the %zu ready nodes meets all of %s",
-                         service->key, nodes->usable_count, mst_buf_text(&all));
+                         SWARM_NO_CONVERGENCE, "services.%s: none of the %zu ready nodes meets all of %s%s",
+                         service->key, nodes->usable_count, mst_buf_text(&all.text), all.more);
 }
 
 int check_pins(const struct compose_project *project, const struct swarm_nodes *nodes, struct mst_error *err)

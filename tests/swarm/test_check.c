@@ -66,6 +66,30 @@ static void pins_meet_exactly_one_usable_node(void **state)
     }
 }
 
+static void lists_that_do_not_fit_say_how_many_are_left_out(void **state)
+{
+    mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(1 << 16);
+    mst_cleanup(swarm_nodes_release) struct swarm_nodes nodes = {0};
+    struct mst_error err = MST_ERROR_INIT;
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(
+            mst_buf_printf(&text,
+                           "%s{\"ID\":\"n%d\",\"Spec\":{\"Availability\":\"active\"},"
+                           "\"Description\":{\"Hostname\":\"host-%03d\"},\"Status\":{\"State\":\"ready\"}}",
+                           i > 0 ? "," : "[", i, i),
+            0);
+    assert_int_equal(mst_buf_append_text(&text, "]"), 0);
+    assert_int_equal(swarm_nodes_take(cJSON_Parse(mst_buf_text(&text)), &nodes, NULL), 0);
+    mst_cleanup(compose_project_freep) struct compose_project *project =
+        project_of("placement: {constraints: ['node.hostname == b']}", "");
+    assert_int_equal(check_pins(project, &nodes, &err), SWARM_NO_CONVERGENCE);
+    /* 8 bytes for the first, 10 for each of the others. */
+    if (!strstr(err.text, "host-049, host-050 and 49 more)"))
+        fail_msg("%s", err.text);
+}
+
 static void what_the_engine_would_refuse_is_known(void **state)
 {
     static const struct {
@@ -134,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_meet_exactly_one_usable_node),
+        cmocka_unit_test(lists_that_do_not_fit_say_how_many_are_left_out),
         cmocka_unit_test(what_the_engine_would_refuse_is_known),
         cmocka_unit_test(overlapping_subnets_are_refused_with_a_free_one),
         cmocka_unit_test(two_networks_of_one_file_must_not_overlap),
