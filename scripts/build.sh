@@ -20,12 +20,17 @@ need_build_packages() {
     fi
 }
 
-# build PRESET [CMAKE OPTIONS...]: configures once, then builds what has changed; quiet unless it fails.
+# build PRESET [--target TARGET]... [CMAKE OPTIONS...]: configures once, then builds what has changed; quiet unless it
+# fails.
 build() {
-    local preset=$1 log
+    local preset=$1 log targets=()
     shift
+    while [[ ${1:-} == --target ]]; do
+        targets+=("$1" "$2")
+        shift 2
+    done
     log=$(mktemp)
-    if ! { cmake --preset "$preset" "$@" && cmake --build --preset "$preset"; } >"$log" 2>&1; then
+    if ! { cmake --preset "$preset" "$@" && cmake --build --preset "$preset" "${targets[@]}"; } >"$log" 2>&1; then
         grep -E 'error|warning|FAILED|CMake Error|Could not|No package' "$log" | head -n 40 >&2 || true
         tail -n 20 "$log" >&2
         rm -f "$log"
