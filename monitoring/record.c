@@ -29,6 +29,7 @@ struct record {
     double first_s; /* of the file */
     uint64_t lost;
     bool is_failing; /* it was said that the disk is full */
+    bool is_overdue; /* it was said that the next file cannot be begun */
     struct record_encoder encoder;
     double block_first_s, block_last_s;
     uint64_t block_since_ns;
@@ -36,7 +37,9 @@ struct record {
     struct mst_buf index; /* of the file, RECORD_INDEX_ENTRY each */
 };
 
-static int write_header(struct record *record, struct mst_error *err)
+/* Into an empty file, which is empty again after an error: half a header would be no recording. */
+static int write_header(const struct record *record, int fd, const char *path, uint64_t *ret_bytes,
+                        struct mst_error *err)
 {
     struct mst_buf text = MST_BUF_INIT(RECORD_HEADER_MAX_BYTES);
     uint8_t head[16], checksum[4];
@@ -50,15 +53,18 @@ static int write_header(struct record *record, struct mst_error *err)
         uLong sum = crc32(0, head, sizeof head);
         sum = crc32(sum, (const unsigned char *)mst_buf_text(&text), (uInt)text.count);
         record_put32(checksum, (uint32_t)sum);
-        r = mst_write_all(record->fd, head, sizeof head);
+        r = mst_write_all(fd, head, sizeof head);
     }
     if (r == 0)
-        r = mst_write_all(record->fd, mst_buf_text(&text), text.count);
+        r = mst_write_all(fd, mst_buf_text(&text), text.count);
     if (r == 0)
-        r = mst_write_all(record->fd, checksum, sizeof checksum);
-    record->file_bytes = sizeof head + text.count + sizeof checksum;
+        r = mst_write_all(fd, checksum, sizeof checksum);
+    if (r == 0)
+        *ret_bytes = sizeof head + text.count + sizeof checksum;
+    else if (ftruncate(fd, 0) < 0)
+        r = -EIO;
     mst_buf_release(&text);
-    return r < 0 ? mst_error_errno(err, r, "write '%s'", record->options.path) : 0;
+    return r < 0 ? mst_error_errno(err, r, "write '%s'", path) : 0;
 }
 
 static int add_index(struct record *record, const struct record_block *block, uint64_t offset)
@@ -94,23 +100,32 @@ static int carry_on(struct record *record, struct mst_error *err)
     return r < 0 ? mst_error_errno(err, r, "carry '%s' on", record->options.path) : 0;
 }
 
-static int open_file(struct record *record, struct mst_error *err)
+/* `flags` besides those for reading and writing. */
+static int open_locked(const char *path, int flags, int *ret_fd, struct mst_error *err)
 {
-    const char *path = record->options.path;
-    record->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
-    if (record->fd < 0)
+    mst_cleanup(mst_closep) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | flags, 0644);
+    if (fd < 0)
         return mst_error_errno(err, -errno, "open '%s'", path);
-    if (flock(record->fd, LOCK_EX | LOCK_NB) < 0)
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         return errno == EWOULDBLOCK
                    ? mst_error_set(err, -EBUSY, "'%s' is being written by another process", path)
                    : mst_error_errno(err, -errno, "lock '%s'", path);
+    *ret_fd = fd;
+    fd = -1;
+    return 0;
+}
+
+static int open_file(struct record *record, struct mst_error *err)
+{
+    const char *path = record->options.path;
+    const int r = open_locked(path, 0, &record->fd, err);
+    if (r < 0)
+        return r;
     const off_t size = lseek(record->fd, 0, SEEK_END);
     if (size < 0)
         return mst_error_errno(err, -errno, "'%s'", path);
-    mst_buf_clear(&record->index);
-    record->blocks = 0;
-    record->first_s = 0;
-    return size == 0 ? write_header(record, err) : carry_on(record, err);
+    return size == 0 ? write_header(record, record->fd, path, &record->file_bytes, err)
+                     : carry_on(record, err);
 }
 
 int record_open(const struct record_options *options, struct record **ret_record, struct mst_error *err)
@@ -160,6 +175,7 @@ static int write_block(struct record *record, struct record_block *block, const 
     return r;
 }
 
+/* The file is whole without it, too. */
 static int write_index(struct record *record)
 {
     uint8_t trailer[RECORD_TRAILER];
@@ -171,7 +187,10 @@ static int write_index(struct record *record)
     record_put64(trailer, offset);
     record_put32(trailer + 8, (uint32_t)crc32(0, trailer, 8));
     record_put32(trailer + 12, RECORD_TRAILER_MAGIC);
-    return mst_write_all(record->fd, trailer, sizeof trailer);
+    r = mst_write_all(record->fd, trailer, sizeof trailer);
+    if (r < 0 && ftruncate(record->fd, (off_t)offset) < 0)
+        r = -EIO;
+    return r;
 }
 
 static int flush(struct record *record, struct mst_error *err)
@@ -259,32 +278,87 @@ static void remove_oldest(const struct record *record)
     free(paths);
 }
 
-static int rotate(struct record *record, struct mst_error *err)
+static bool is_due(const struct record *record)
+{
+    const bool is_large = record->options.max_bytes > 0 && record->file_bytes >= record->options.max_bytes;
+    const bool is_old = record->options.max_age_ns > 0 &&
+                        mst_wall_s() - record->first_s > (double)record->options.max_age_ns / 1e9;
+    return record->blocks > 0 && (is_large || is_old);
+}
+
+/* Where the current file goes; the caller's. */
+static int aside_path(const struct record *record, char **ret_path, struct mst_error *err)
 {
     char stamp[32];
     const time_t first = (time_t)record->first_s;
     struct tm parts;
-    const bool is_large = record->options.max_bytes > 0 && record->file_bytes >= record->options.max_bytes;
-    const bool is_old = record->options.max_age_ns > 0 &&
-                        mst_wall_s() - record->first_s > (double)record->options.max_age_ns / 1e9;
-    if (record->blocks == 0 || (!is_large && !is_old) || !gmtime_r(&first, &parts))
-        return 0;
-    int r = write_index(record);
-    if (r < 0 && r != -ENOSPC)
-        return mst_error_errno(err, r, "write '%s'", record->options.path);
+    if (!gmtime_r(&first, &parts))
+        return mst_error_errno(err, -errno, "the time of '%s'", record->options.path);
     const size_t at = strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%S", &parts);
     (void)snprintf(stamp + at, sizeof stamp - at, ".%03uZ",
                    (unsigned)((record->first_s - (double)first) * 1000) % 1000);
-    mst_cleanup(mst_freep) char *name = mst_format("%s.%s", record->options.path, stamp);
-    if (!name)
+    *ret_path = mst_format("%s.%s", record->options.path, stamp);
+    return *ret_path ? 0 : mst_error_set(err, -ENOMEM, "record: no memory");
+}
+
+/* The next file stands, with its header, before the current one is set aside: whatever goes wrong up to then
+ * leaves the current one where it is. The lock on that keeps others from the next one's name, so what a crash
+ * has left there is nobody's. */
+static int begin_next(struct record *record, struct mst_error *err)
+{
+    const char *path = record->options.path;
+    mst_cleanup(mst_freep) char *next = mst_format("%s.new", path);
+    mst_cleanup(mst_freep) char *aside = NULL;
+    mst_cleanup(mst_closep) int fd = -1;
+    uint64_t bytes = 0;
+    if (!next)
         return mst_error_set(err, -ENOMEM, "record: no memory");
-    if (rename(record->options.path, name) < 0)
-        return mst_error_errno(err, -errno, "rename '%s'", record->options.path);
+    int r = aside_path(record, &aside, err);
+    if (r == 0)
+        r = open_locked(next, O_TRUNC | O_NOFOLLOW, &fd, err);
+    if (r < 0)
+        return r;
+    r = write_header(record, fd, next, &bytes, err);
+    if (r == 0 && rename(path, aside) < 0)
+        r = mst_error_errno(err, -errno, "rename '%s' to '%s'", path, aside);
+    if (r == 0 && rename(next, path) < 0) {
+        r = mst_error_errno(err, -errno, "rename '%s' to '%s'", next, path);
+        if (rename(aside, path) < 0)
+            mst_log_warn("monitor", "'%s' stays where it is: %s", aside, strerror(errno));
+    }
+    if (r < 0) {
+        (void)unlink(next); /* it is emptied when it is needed again */
+        return r;
+    }
+    const int indexed = write_index(record);
+    if (indexed < 0)
+        mst_log_warn("monitor", "'%s' has no index: %s", aside, strerror(-indexed));
     mst_closep(&record->fd);
-    r = open_file(record, err);
-    if (r == 0 && record->options.keep > 0)
-        remove_oldest(record);
-    return r;
+    record->fd = fd;
+    fd = -1;
+    record->file_bytes = bytes;
+    record->blocks = 0;
+    record->first_s = 0;
+    mst_buf_clear(&record->index);
+    return 0;
+}
+
+/* Without a next file the current one goes on, beyond its limits: better than nothing. */
+static void rotate(struct record *record)
+{
+    struct mst_error why = MST_ERROR_INIT;
+    if (record->is_failing || !is_due(record))
+        return;
+    if (begin_next(record, &why) == 0) {
+        record->is_overdue = false;
+        if (record->options.keep > 0)
+            remove_oldest(record);
+    } else {
+        if (!record->is_overdue)
+            mst_log_warn("monitor", "'%s' goes on, for the next file cannot be begun: %s",
+                         record->options.path, why.text);
+        record->is_overdue = true;
+    }
 }
 
 int record_add(struct record *record, const struct monitor_pass *pass, uint64_t *ret_lost,
@@ -302,7 +376,7 @@ int record_add(struct record *record, const struct monitor_pass *pass, uint64_t 
         pass->read_ns - record->block_since_ns >= record->options.block_ns) {
         r = flush(record, err);
         if (r == 0)
-            r = rotate(record, err);
+            rotate(record);
     }
     if (ret_lost)
         *ret_lost = record->lost;

@@ -25,7 +25,8 @@ char **record_files(const char *path, size_t *ret_count);
 int record_open(const struct record_options *options, struct record **ret_record, struct mst_error *err);
 
 /* Keeps the pass; writes when it is time. A full disk is survived: the block is dropped, *ret_lost (may be
- * NULL) says how many passes that has cost so far. */
+ * NULL) says how many passes that has cost so far. So is a next file that cannot be begun: the current one
+ * goes on, and it is tried again at each block. */
 int record_add(struct record *record, const struct monitor_pass *pass, uint64_t *ret_lost,
                struct mst_error *err);
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """An exporter whose recording lies on a disk that fills up, gets room again, and which is killed in the end: it goes on
-serving all the while, what it could not write is all that is missing, and the file opens.
+serving all the while, what it could not write is all that is missing, and the file opens. Another whose disk takes no
+further file when the next one is due: it goes on in the old one until there is one.
 
     test_full_disk.py MUSTER_MONITOR DATA
 """
@@ -52,20 +53,31 @@ def replayed(path):
     return [float(line.split(",", 1)[0]) for line in done.stdout.splitlines()[1:]]
 
 
-def test(folder):
-    disk, log = folder / "disk", open(folder / "log", "w+", encoding="utf-8")
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=777", "muster-test", str(disk)], check=True)
+def mount(disk, *options):
+    disk.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", ",".join(["mode=777", *options]), "muster-test", str(disk)], check=True)
+
+
+def start(folder, path, *options):
+    """A running exporter, its port, and a function that finds what it said."""
+    log = open(folder / "log", "w+", encoding="utf-8")
     process = subprocess.Popen(
         [MONITOR, "serve", "--source", "cgroups", "--path.procfs", str(DATA / "v2/proc"), "--path.sysfs",
-         str(DATA / "v2/sys"), "--web.listen-address", "127.0.0.1:0", "--interval", "100ms", "--record",
-         str(disk / "file")], stderr=log)
+         str(DATA / "v2/sys"), "--web.listen-address", "127.0.0.1:0", "--interval", "100ms", "--record", str(path),
+         *options], stderr=log)
     PROCESSES.append(process)
 
     def said(text):
         log.seek(0)
         return next((line for line in log.read().splitlines() if text in line), None)
     port = int(wait_until("an address", lambda: said("listening on")).rsplit(":", 1)[1].strip().strip('"'))
+    return process, port, said
+
+
+def test_full(folder):
+    disk = folder / "disk"
+    mount(disk, f"size={DISK_BYTES}")
+    process, port, said = start(folder, disk / "file")
     first_bytes = wait_until("a first block", lambda: (lambda size: size if size > 200 else 0)(
         (disk / "file").stat().st_size))
     with open(disk / "filler", "wb", buffering=0) as filler:
@@ -95,6 +107,25 @@ def test(folder):
     print(f"full disk: {len(times)} rows, the last {killed_s - times[-1]:.1f} s before the end; passed")
 
 
+def test_no_next(folder):
+    disk = folder / "disk"
+    mount(disk, "nr_inodes=2")  # the folder itself and one file
+    process, port, said = start(folder, disk / "file", "--rotate-age", "1s")
+    wait_until("a complaint", lambda: said("the next file cannot be begun"))
+    begun_s = time.time()
+    ticks_go_on(port)
+    assert os.listdir(disk) == ["file"], os.listdir(disk)
+    subprocess.run(["mount", "-o", "remount,nr_inodes=100", str(disk)], check=True)
+    wait_until("the next file", lambda: len(os.listdir(disk)) > 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+    first = min(disk.glob("file.*Z"))
+    times = replayed(first)
+    assert times[0] < begun_s < times[-1], (times[0], begun_s, times[-1])
+    replayed(disk / "file")  # it may have nothing in it yet, and it opens
+    print(f"no next file: {len(times)} rows in the one; passed")
+
+
 def main():
     if os.geteuid() != 0:
         sys.exit(77)
@@ -102,16 +133,17 @@ def main():
         # A mount namespace of its own: whatever happens, nothing stays mounted.
         sys.exit(subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv, "inner"],
                                 check=False).returncode)
-    with tempfile.TemporaryDirectory(prefix="muster-full-") as name:
-        os.chmod(name, 0o755)
-        folder = pathlib.Path(name)
-        try:
-            test(folder)
-        finally:
-            for process in PROCESSES:
-                process.kill()
-                process.wait(PATIENCE_S)
-            subprocess.run(["umount", "-l", str(folder / "disk")], check=False)
+    for test in (test_full, test_no_next):
+        with tempfile.TemporaryDirectory(prefix="muster-full-") as name:
+            os.chmod(name, 0o755)
+            folder = pathlib.Path(name)
+            try:
+                test(folder)
+            finally:
+                for process in PROCESSES:
+                    process.kill()
+                    process.wait(PATIENCE_S)
+                subprocess.run(["umount", "-l", str(folder / "disk")], check=False)
 
 
 main()

@@ -284,6 +284,111 @@ static void a_full_disk_costs_what_comes_meanwhile_and_the_file_still_opens(void
     recording_free(recording);
 }
 
+static bool limit_file_size(rlim_t bytes)
+{
+    const struct rlimit limit = {bytes, RLIM_INFINITY};
+    return signal(SIGXFSZ, SIG_IGN) != SIG_ERR && setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+static void a_start_on_a_full_disk_leaves_no_half_of_a_header(void **state)
+{
+    const struct record_options options = {.path = path, .version = "0.1.0", .node = "node1"};
+    struct record *record = NULL;
+    struct stat about;
+    (void)state;
+    (void)unlink(path);
+    assert_true(limit_file_size(10));
+    assert_int_equal(record_open(&options, &record, NULL), -EFBIG);
+    assert_null(record);
+    assert_true(limit_file_size(RLIM_INFINITY));
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_size, 0);
+    assert_int_equal(record_open(&options, &record, NULL), 0); /* with room again */
+    assert_int_equal(record_close(record, NULL), 0);
+}
+
+/* Three ticks, so one block. */
+static int add_block(struct record *record, uint64_t tick, double wall_s, uint64_t *ret_lost)
+{
+    static struct made_pass made;
+    int r = 0;
+    for (uint64_t end = tick + 3; r == 0 && tick < end; tick++) {
+        make_pass(&made, 2, tick);
+        made.pass.wall_s = wall_s;
+        r = record_add(record, &made.pass, ret_lost, NULL);
+    }
+    return r;
+}
+
+static void no_file_is_begun_while_the_disk_is_full(void **state)
+{
+    struct record_options options = {
+        .path = path, .version = "0.1.0", .node = "node1", .block_ns = 2000000000};
+    struct record *record = NULL;
+    struct recording *recording = NULL;
+    uint64_t lost = 0;
+    (void)state;
+    (void)unlink(path);
+    assert_int_equal(record_open(&options, &record, NULL), 0);
+    assert_int_equal(add_block(record, 0, 1000, NULL), 0);
+    assert_int_equal(record_close(record, NULL), 0);
+    options.max_age_ns = 3600000000000; /* it is that old already */
+    assert_int_equal(record_open(&options, &record, NULL), 0);
+    assert_true(limit_file_size(10));
+    assert_int_equal(add_block(record, 3, 2000, &lost), 0);
+    assert_int_equal(lost, 3);
+    assert_true(limit_file_size(RLIM_INFINITY));
+    assert_int_equal(count_files(), 1);
+    assert_int_equal(recording_open(path, &recording, NULL), 0);
+    assert_int_equal(recording_passes(recording), 3);
+    recording_free(recording);
+    assert_int_equal(add_block(record, 6, 3000, &lost), 0); /* there is room again: the next file, too */
+    assert_int_equal(lost, 3);
+    assert_int_equal(record_close(record, NULL), 0);
+    assert_int_equal(count_files(), 2);
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -f %s/file.*", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void without_a_next_file_the_old_one_goes_on(void **state)
+{
+    static struct made_pass made;
+    const struct record_options options = {
+        .path = path, .version = "0.1.0", .node = "node1", .block_ns = 2000000000, .max_bytes = 1};
+    struct record *record = NULL;
+    struct recording *recording = NULL;
+    char next[80];
+    (void)state;
+    (void)unlink(path);
+    (void)snprintf(next, sizeof next, "%s.new", path);
+    assert_int_equal(mkdir(next, 0700), 0); /* stands in its way */
+    assert_int_equal(record_open(&options, &record, NULL), 0);
+    for (uint64_t tick = 0; tick < 9; tick++) {
+        make_pass(&made, 2 + tick % 3, tick);
+        assert_int_equal(record_add(record, &made.pass, NULL, NULL), 0);
+    }
+    assert_int_equal(count_files(), 2); /* that, and the one file */
+    assert_int_equal(rmdir(next), 0);
+    for (uint64_t tick = 9; tick < 15; tick++) {
+        make_pass(&made, 2 + tick % 3, tick);
+        assert_int_equal(record_add(record, &made.pass, NULL, NULL), 0);
+    }
+    assert_int_equal(record_close(record, NULL), 0);
+    assert_int_equal(count_files(), 3);
+    size_t count;
+    char **paths = record_files(path, &count);
+    assert_int_equal(count, 3);
+    assert_int_equal(recording_open(paths[0], &recording, NULL), 0);
+    check_ticks(recording, 0, 12);
+    recording_free(recording);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(unlink(paths[i]), 0);
+        free(paths[i]);
+    }
+    free(paths);
+}
+
 static void a_killed_writer_loses_at_most_the_last_block(void **state)
 {
     static struct made_pass made;
@@ -323,6 +428,9 @@ int main(void)
         cmocka_unit_test(two_writers_exclude_each_other),
         cmocka_unit_test(full_files_are_set_aside_and_the_oldest_removed),
         cmocka_unit_test(a_full_disk_costs_what_comes_meanwhile_and_the_file_still_opens),
+        cmocka_unit_test(a_start_on_a_full_disk_leaves_no_half_of_a_header),
+        cmocka_unit_test(no_file_is_begun_while_the_disk_is_full),
+        cmocka_unit_test(without_a_next_file_the_old_one_goes_on),
         cmocka_unit_test(a_killed_writer_loses_at_most_the_last_block),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
