@@ -40,10 +40,12 @@ static bool fits(struct http_guard *guard, const struct web_user *user, const ch
     unsigned char digest[GUARD_DIGEST_BYTES];
     const char *hash = user ? user->hash : GUARD_NOBODY;
     const int bytes = snprintf(text, sizeof text, "%s%c%s%c%s", name, 0, password, 0, hash);
-    if (bytes < 0 || (size_t)bytes >= sizeof text ||
-        mst_hmac_sha256(guard->salt, sizeof guard->salt, text, (size_t)bytes, digest, NULL) < 0)
-        return false;
+    const bool has_digest =
+        bytes >= 0 && (size_t)bytes < sizeof text &&
+        mst_hmac_sha256(guard->salt, sizeof guard->salt, text, (size_t)bytes, digest, NULL) == 0;
     mst_forget(text, sizeof text);
+    if (!has_digest)
+        return false;
     for (size_t i = 0; i < GUARD_CACHE; i++) {
         if (guard->cache[i].is_used &&
             mst_equal_constant_time(guard->cache[i].digest, digest, GUARD_DIGEST_BYTES))
@@ -82,12 +84,14 @@ bool http_guard_has_room(struct http_guard *guard, const struct web_config *conf
         return true;
     (void)pthread_mutex_lock(&guard->lock);
     const double burst = config->rate_burst ? config->rate_burst : 1;
-    if (guard->tokens < 0)
+    if (guard->tokens < 0) {
         guard->tokens = burst;
-    else
+        guard->tokens_ns = now_ns;
+    } else if (now_ns > guard->tokens_ns) { /* another thread may have read its clock later and come first */
         guard->tokens += (double)(now_ns - guard->tokens_ns) / (double)config->rate_interval_ns;
+        guard->tokens_ns = now_ns;
+    }
     guard->tokens = guard->tokens > burst ? burst : guard->tokens;
-    guard->tokens_ns = now_ns;
     const bool has_room = guard->tokens >= 1;
     if (has_room)
         guard->tokens -= 1;

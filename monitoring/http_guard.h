@@ -19,8 +19,8 @@ struct http_guard {
     } cache[GUARD_CACHE]; /* bcrypt takes 50 ms, a scrape comes each few seconds */
     size_t next;
     unsigned char salt[GUARD_DIGEST_BYTES];
-    double tokens; /* of the rate limit */
-    uint64_t tokens_ns;
+    double tokens;      /* of the rate limit */
+    uint64_t tokens_ns; /* the latest time that was seen */
 };
 
 void http_guard_init(struct http_guard *guard);
