@@ -58,7 +58,10 @@ struct http {
     char texts[HTTP_ADDRESSES_MAX][64];
     size_t count;
     struct web_config config; /* changed only while no daemon runs */
-    struct timespec config_time, cert_time;
+    /* When it and the files that it names had been changed, at the last try. */
+    struct timespec times[1 + WEB_FILES_MAX];
+    bool is_pending; /* to be tried again as it is: a file was on its way, or nothing could be started */
+    bool is_down;    /* no daemon runs */
     struct http_guard guard;
     int event_fd;
     atomic_bool is_ready;
@@ -430,6 +433,15 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- daemons ---- */
 
+/* libmicrohttpd closes the socket at some of its failures and leaves it at others; the number may be another
+ * thread's by then. */
+static bool is_same_socket(int fd, int listening)
+{
+    struct stat ours, theirs;
+    return fstat(fd, &ours) == 0 && fstat(listening, &theirs) == 0 && ours.st_ino == theirs.st_ino &&
+           ours.st_dev == theirs.st_dev;
+}
+
 static int start_one(struct http *http, size_t i, struct mst_error *err)
 {
     const struct web_config *config = &http->config;
@@ -454,8 +466,11 @@ static int start_one(struct http *http, size_t i, struct mst_error *err)
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_MEMORY_BYTES,
         MHD_OPTION_ARRAY, items, MHD_OPTION_END);
-    if (!http->daemons[i])
+    if (!http->daemons[i]) {
+        if (!is_same_socket(fd, http->fds[i]))
+            fd = -1;
         return mst_error_set(err, -EIO, "serve on '%s': libmicrohttpd does not start", http->texts[i]);
+    }
     fd = -1; /* closed by the daemon */
     return 0;
 }
@@ -476,18 +491,16 @@ static void stop_all(struct http *http)
     http->is_ending = false;
 }
 
+/* All or none. */
 static int start_all(struct http *http, struct mst_error *err)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < http->count; i++)
         r = start_one(http, i, err);
+    if (r < 0)
+        stop_all(http);
+    http->is_down = r < 0;
     return r;
-}
-
-static struct timespec changed(const char *path)
-{
-    struct stat about;
-    return path && stat(path, &about) == 0 ? about.st_mtim : (struct timespec){0};
 }
 
 static int open_sockets(struct http *http, struct mst_error *err)
@@ -509,6 +522,23 @@ static int open_sockets(struct http *http, struct mst_error *err)
     return 0;
 }
 
+static void keep_times(struct http *http, struct timespec config_changed)
+{
+    memset(http->times, 0, sizeof http->times);
+    http->times[0] = config_changed;
+    for (size_t i = 0; i < http->config.file_count; i++)
+        http->times[1 + i] = http->config.files[i].changed;
+}
+
+static bool differ(const struct timespec *a, const struct timespec *b)
+{
+    for (size_t i = 0; i < 1 + WEB_FILES_MAX; i++) {
+        if (a[i].tv_sec != b[i].tv_sec || a[i].tv_nsec != b[i].tv_nsec)
+            return true;
+    }
+    return false;
+}
+
 int http_new(const struct http_options *options, struct http **ret_http, struct mst_error *err)
 {
     struct http *http = calloc(1, sizeof *http);
@@ -522,8 +552,9 @@ int http_new(const struct http_options *options, struct http **ret_http, struct 
     if (http->event_fd < 0)
         r = mst_error_errno(err, -errno, "serve");
     if (r == 0 && options->config_file) {
-        http->config_time = changed(options->config_file);
+        const struct timespec changed = web_file_changed(options->config_file);
         r = web_config_read(options->config_file, &http->config, err);
+        keep_times(http, changed);
     }
     if (r == 0)
         r = open_sockets(http, err);
@@ -573,22 +604,51 @@ int http_check_address(const char *text, struct mst_error *err)
     return http_listen_parse(text, &address, &bytes, err);
 }
 
-/* The toolkit reads its configuration at each request; once a second does for people. */
+/* The new configuration, or the old one where it does not start. */
+static int change_config(struct http *http, struct web_config *config, struct mst_error *err)
+{
+    struct mst_error why = MST_ERROR_INIT;
+    struct web_config old = http->config;
+    stop_all(http);
+    http->config = *config;
+    const int r = start_all(http, err);
+    if (r == 0) {
+        http_guard_reset(&http->guard);
+        web_config_release(&old);
+        return 0;
+    }
+    http->config = old;
+    web_config_release(config);
+    return start_all(http, &why) < 0 ? mst_error_wrap(err, r, "nor does the old configuration start")
+                                     : mst_error_wrap(err, r, "the old configuration stays");
+}
+
+/* The toolkit reads its configuration and certificates at each request; once a second does for people. What
+ * is wrong is told once for each change. */
 static int reload(struct http *http, struct mst_error *err)
 {
-    const struct timespec now = changed(http->options.config_file);
+    struct timespec times[1 + WEB_FILES_MAX] = {web_file_changed(http->options.config_file)};
     struct web_config config;
-    if (now.tv_sec == http->config_time.tv_sec && now.tv_nsec == http->config_time.tv_nsec)
+    for (size_t i = 0; i < http->config.file_count; i++)
+        times[1 + i] = web_file_changed(http->config.files[i].path);
+    const bool is_told = !differ(times, http->times);
+    if (is_told && !http->is_pending)
         return 0;
-    http->config_time = now; /* an error is told once */
+    memcpy(http->times, times, sizeof times);
     int r = web_config_read(http->options.config_file, &config, err);
-    if (r < 0)
-        return mst_error_wrap(err, r, "the old configuration stays");
-    stop_all(http);
-    web_config_release(&http->config);
-    http->config = config;
-    http_guard_reset(&http->guard);
-    return start_all(http, err);
+    if (r == 0) {
+        r = change_config(http, &config, err);
+        if (r == 0)
+            keep_times(http, times[0]);
+        http->is_pending = http->is_down;
+    } else {
+        struct mst_error why = MST_ERROR_INIT;
+        http->is_pending = true;
+        r = http->is_down && start_all(http, &why) < 0
+                ? mst_error_wrap(err, r, "nor does the old configuration start")
+                : mst_error_wrap(err, r, "the old configuration stays");
+    }
+    return r < 0 && is_told ? 0 : r;
 }
 
 int http_sweep(struct http *http, struct mst_error *err)

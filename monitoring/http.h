@@ -52,7 +52,9 @@ int http_fd(const struct http *http);
 void http_set_ready(struct http *http, bool is_ready);
 
 /* Ends connections that have not made up their request, or not taken their answer, for too long, and reads a
- * changed configuration. What is wrong in it is an error, and the old one stays in force. */
+ * configuration again when it or a file that it names has changed. What is wrong in it, or does not start, is
+ * an error, told once for each change, and the old one stays in force; it is tried again where that may help.
+ */
 int http_sweep(struct http *http, struct mst_error *err);
 
 /* The next that is to be answered, NULL when there is none. */

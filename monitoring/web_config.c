@@ -10,6 +10,7 @@
 #include <crypt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <yaml.h>
 
 #define CONFIG_MAX_BYTES ((size_t)1 << 20)
@@ -317,8 +318,15 @@ static int read_document(struct reader *reader)
 
 /* ---- files ---- */
 
-static int load_pem(const struct reader *reader, const char *key, const char *file, char **ret_text)
+struct timespec web_file_changed(const char *path)
 {
+    struct stat about;
+    return stat(path, &about) == 0 ? about.st_mtim : (struct timespec){0};
+}
+
+static int load_pem(struct reader *reader, const char *key, const char *file, char **ret_text)
+{
+    struct web_file *named = &reader->config.files[reader->config.file_count];
     mst_cleanup(mst_buf_release) struct mst_buf content = MST_BUF_INIT(PEM_MAX_BYTES);
     mst_cleanup(mst_freep) char *path = *file == '/' ? strdup(file) : mst_path_join(reader->folder, file);
     if (*ret_text)
@@ -326,9 +334,13 @@ static int load_pem(const struct reader *reader, const char *key, const char *fi
                              key);
     if (!path)
         return mst_error_set(reader->err, -ENOMEM, "%s: no memory", reader->what);
+    named->changed = web_file_changed(path);
     const int r = mst_file_read(path, &content, reader->err);
     if (r < 0)
         return mst_error_wrap(reader->err, r, "%s: %s_file", reader->what, key);
+    named->path = path;
+    path = NULL; /* the configuration's now */
+    reader->config.file_count++;
     *ret_text = strdup(mst_buf_text(&content));
     return *ret_text ? 0 : mst_error_set(reader->err, -ENOMEM, "%s: no memory", reader->what);
 }
@@ -417,6 +429,8 @@ void web_config_release(struct web_config *config)
     free(config->key);
     free(config->client_ca);
     free(config->priorities);
+    for (size_t i = 0; i < config->file_count; i++)
+        free(config->files[i].path);
     *config = (struct web_config){0};
 }
 

@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
+#define WEB_FILES_MAX   3 /* certificate, key, authority */
 #define WEB_USERS_MAX   64
 #define WEB_HEADERS_MAX 5 /* the toolkit allows these five */
 #define WEB_NAME_BYTES  256
@@ -32,7 +34,15 @@ struct web_header {
     char name[64], value[WEB_NAME_BYTES * 4];
 };
 
+/* One that the configuration names, so that it can be looked at again. */
+struct web_file {
+    char *path;              /* owned */
+    struct timespec changed; /* taken before it was read */
+};
+
 struct web_config {
+    struct web_file files[WEB_FILES_MAX];
+    size_t file_count;
     bool has_tls;
     char *cert, *key, *client_ca; /* PEM, owned */
     char *priorities;             /* GnuTLS' words for versions, ciphers and curves; owned */
@@ -53,6 +63,9 @@ int web_config_read(const char *path, struct web_config *ret_config, struct mst_
 int web_config_parse(const char *text, size_t bytes, const char *what, const char *folder,
                      struct web_config *ret_config, struct mst_error *err);
 void web_config_release(struct web_config *config);
+
+/* When a file was changed last; zero: there is none. */
+struct timespec web_file_changed(const char *path);
 
 /* Does `password` fit the hash? Slow on purpose. */
 bool web_password_fits(const char *hash, const char *password);

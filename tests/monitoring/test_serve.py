@@ -213,6 +213,11 @@ def test_tls(folder):
                 assert not plain.recv(64).startswith(b"HTTP/1.1 200")
             except ConnectionError:
                 pass
+        if shutil.which("openssl"):
+            renew(folder)
+            renewed = (folder / "cert.pem").read_text()
+            wait_until("the renewed certificate", lambda: shown_certificate(monitor) == renewed)
+            trusting = ssl.create_default_context(cafile=str(folder / "cert.pem"))
         # A changed file is taken up; a wrong one leaves the old in force.
         config.write_text(users)
         wait_until("plain HTTP", lambda: plain_status(monitor) == 401)
@@ -231,6 +236,22 @@ def test_tls(folder):
     done = subprocess.run([MONITOR, "serve", "--source", "cgroups", "--web.config.file", str(config)],
                           capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2 and "web.yml:2:" in done.stderr and "bcrypt" in done.stderr, done
+
+
+def renew(folder):
+    """As data/web/README has it."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                    "-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")], check=True,
+                   capture_output=True, timeout=PATIENCE_S)
+    os.chmod(folder / "key.pem", 0o644)  # openssl makes it its owner's, and the exporter is somebody else
+
+
+def shown_certificate(monitor):
+    try:
+        return ssl.get_server_certificate(("127.0.0.1", monitor.port), timeout=PATIENCE_S)
+    except OSError:
+        return None  # between the two
 
 
 def plain_status(monitor):
