@@ -17,9 +17,21 @@
 
 #define TRAININGS_MAX        1024
 #define TRAINING_TAIL        "500" /* lines from before: the view is told once */
+#define TRAINING_TIME_BYTES  64    /* "2026-01-31T23:59:59.123456789Z" */
 #define TRAINING_RETRY_NS    (5 * MST_NS_PER_S)
 #define TRAINING_CHUNK_BYTES 65536
 #define TRAINING_FILE_CHUNKS 64 /* read at a time: a long file is caught up with over several passes */
+
+/* A log that ended is followed again from some lines before its end, and those were counted already. The
+ * engine's own times tell them apart: what is not newer than the newest was, unless it follows the last one,
+ * for a clock may be set back. A line's time is the engine's when its end came, so one that was cut off comes
+ * again whole. */
+struct place {
+    char last[TRAINING_TIME_BYTES];   /* of the last line; "" before the first */
+    char newest[TRAINING_TIME_BYTES]; /* of all */
+    bool is_behind;                   /* being read again: nothing new so far */
+    char from[TRAINING_TIME_BYTES];   /* `last` when it was followed again */
+};
 
 struct training {
     struct monitor_training info;
@@ -30,6 +42,7 @@ struct training {
     struct engine_stream *stream; /* NULL: ended, or not open */
     struct engine_frames frames;
     struct engine_lines lines;
+    struct place place;
     uint64_t retry_ns;
 };
 
@@ -146,10 +159,49 @@ static int on_line(void *context, const char *line, size_t count, struct mst_err
     return 0;
 }
 
+/* The time before a message, "" when there is none; *text is what follows it. */
+static void take_time(const char **text, size_t *count, char time[static TRAINING_TIME_BYTES])
+{
+    const char *space = memchr(*text, ' ', *count);
+    const size_t bytes = space ? (size_t)(space - *text) : 0;
+    time[0] = '\0';
+    if (bytes == 0 || bytes >= TRAINING_TIME_BYTES || !isdigit((unsigned char)**text))
+        return;
+    memcpy(time, *text, bytes);
+    time[bytes] = '\0';
+    *text += bytes + 1;
+    *count -= bytes + 1;
+}
+
+static bool is_new(struct place *place, const char *time, bool ends_line)
+{
+    if (*time == '\0')
+        return true;
+    if (*place->from && strcmp(time, place->from) == 0) {
+        place->is_behind = false; /* what comes behind it is new, whatever time it bears */
+        return false;
+    }
+    if (place->is_behind && strcmp(time, place->newest) <= 0)
+        return false;
+    place->is_behind = false; /* the last one is no longer in the log */
+    if (ends_line) {
+        (void)snprintf(place->last, sizeof place->last, "%s", time);
+        if (strcmp(time, place->newest) > 0)
+            (void)snprintf(place->newest, sizeof place->newest, "%s", time);
+    }
+    return true;
+}
+
 static int on_frame(void *context, unsigned stream, const char *bytes, size_t count, struct mst_error *err)
 {
     struct training *training = context;
-    return stream == 1 ? engine_lines_feed(&training->lines, bytes, count, on_line, training, err) : 0;
+    char time[TRAINING_TIME_BYTES];
+    if (stream != 1)
+        return 0;
+    take_time(&bytes, &count, time);
+    if (!is_new(&training->place, time, count > 0 && bytes[count - 1] == '\n'))
+        return 0;
+    return engine_lines_feed(&training->lines, bytes, count, on_line, training, err);
 }
 
 static int on_bytes(void *context, const void *bytes, size_t count, struct mst_error *err)
@@ -242,10 +294,9 @@ static void open_log(struct training *training, struct engine_streams *streams)
     (void)snprintf(path, sizeof path, "/containers/%s/logs", training->id);
     parsers_release(training);
     const struct engine_call call = {
-        .method = "GET", .path = path, .query = "follow=1&stdout=1&tail=" TRAINING_TAIL};
-    /* Told again from the tail: the counters too. */
-    training->info.recoveries = training->info.lost = training->info.checkpoints = 0;
-    training->info.bytes_sent = training->info.epochs_done = 0;
+        .method = "GET", .path = path, .query = "follow=1&stdout=1&timestamps=1&tail=" TRAINING_TAIL};
+    memcpy(training->place.from, training->place.last, sizeof training->place.from);
+    training->place.is_behind = *training->place.from != '\0';
     if (engine_stream_open(streams, &call, on_bytes, on_end, training, &training->stream, &err) < 0)
         on_end(training, err.code, 0, &err);
 }

@@ -17,6 +17,8 @@
 
 struct scripted_counts {
     atomic_int events, lists, inspects; /* requests so far */
+    atomic_int logs;                    /* likewise; containers' */
+    atomic_bool has_timestamps;         /* the newest of those asked for them */
     atomic_int phase;                   /* the test's own */
 };
 
@@ -24,7 +26,7 @@ struct scripted_counts {
 typedef void scripted_reply_fn(struct scripted_counts *counts, int fd, int which);
 
 struct scripted_engine {
-    scripted_reply_fn *events, *list, *inspect;
+    scripted_reply_fn *events, *list, *inspect, *logs;
     struct scripted_counts *counts;
     char folder[64], host[128];
     pid_t pid;
@@ -85,7 +87,10 @@ static inline void scripted_serve(const struct scripted_engine *engine, int fd)
         say(fd, "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK");
     else if (strstr(request, "/events"))
         engine->events(engine->counts, fd, atomic_fetch_add(&engine->counts->events, 1) + 1);
-    else if (strstr(request, "/containers/json"))
+    else if (strstr(request, "/logs?")) {
+        atomic_store(&engine->counts->has_timestamps, strstr(request, "timestamps=1") != NULL);
+        engine->logs(engine->counts, fd, atomic_fetch_add(&engine->counts->logs, 1) + 1);
+    } else if (strstr(request, "/containers/json"))
         engine->list(engine->counts, fd, atomic_fetch_add(&engine->counts->lists, 1) + 1);
     else
         engine->inspect(engine->counts, fd, atomic_fetch_add(&engine->counts->inspects, 1) + 1);

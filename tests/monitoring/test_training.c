@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where events come from: containers' logs that end and are followed again. */
+#include "muster/cleanup.h"
+#include "muster/clock.h"
+#include "scripted_engine.h"
+#include "target.h"
+#include "training.h"
+
+#define PATIENCE_NS (30 * MST_NS_PER_S) /* far more than any of this takes */
+
+enum { SAME_CLOCK, CLOCK_SET_BACK };
+
+/* One message as the engine frames it. */
+static void say_message(const struct scripted_counts *counts, int fd, const char *at, const char *text)
+{
+    char message[512];
+    const bool has_timestamps = atomic_load(&counts->has_timestamps);
+    const int bytes = snprintf(message, sizeof message, "%s%s%s", has_timestamps ? at : "",
+                               has_timestamps ? " " : "", text);
+    const unsigned char head[8] = {
+        1, 0, 0, 0, 0, 0, (unsigned char)(bytes / 256), (unsigned char)(bytes % 256)};
+    (void)!write(fd, head, sizeof head);
+    (void)!write(fd, message, (size_t)bytes);
+}
+
+/* The first time it ends amid a line, which the engine has in two parts. */
+static void reply_log(struct scripted_counts *counts, int fd, int which)
+{
+    say(fd,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: close\r\n\r\n");
+    say_message(counts, fd, "2026-01-01T00:00:01.000000000Z",
+                "{\"event\":\"gauge\",\"name\":\"queue\",\"value\":1}\n");
+    say_message(counts, fd, "2026-01-01T00:00:02.000000000Z", "{\"event\":\"lost\"}\n");
+    say_message(counts, fd, "2026-01-01T00:00:03.000000000Z", "{\"event\":\"check");
+    if (which == 1)
+        return;
+    say_message(counts, fd, "2026-01-01T00:00:03.000000000Z", "point\"}\n");
+    say_message(counts, fd,
+                atomic_load(&counts->phase) == CLOCK_SET_BACK ? "2025-01-01T00:00:00.000000000Z"
+                                                              : "2026-01-01T00:00:04.000000000Z",
+                "{\"event\":\"gauge\",\"name\":\"queue\",\"value\":2}\n");
+    hold(fd);
+}
+
+struct fixture {
+    struct scripted_engine scripted;
+    struct engine *engine;
+    struct engine_streams *streams;
+    struct target target, *targets[1];
+    struct roster roster;
+    struct trainings trainings;
+};
+
+static void begin(struct fixture *f, const char *host, const char *const *files)
+{
+    const struct engine_options options = {.host = host};
+    assert_int_equal(engine_new(&options, &f->engine, NULL), 0);
+    assert_int_equal(engine_streams_new(f->engine, &f->streams, NULL), 0);
+    (void)snprintf(f->target.info.id, sizeof f->target.info.id, "%s", CONTAINER_ID);
+    (void)snprintf(f->target.info.name, sizeof f->target.info.name, "broker");
+    f->target.info.has_events = true;
+    f->targets[0] = &f->target;
+    f->roster = (struct roster){.targets = f->targets, .count = 1};
+    assert_int_equal(trainings_init(&f->trainings, files, NULL), 0);
+}
+
+static void end(struct fixture *f)
+{
+    trainings_release(&f->trainings);
+    engine_streams_free(f->streams);
+    engine_free(f->engine);
+}
+
+static void follow_again(int phase)
+{
+    static struct fixture f; /* a target is large */
+    const struct monitor_training *list = NULL;
+    const uint64_t deadline_ns = mst_now_ns() + PATIENCE_NS;
+    f = (struct fixture){.scripted = {.logs = reply_log}};
+    scripted_engine_start(&f.scripted);
+    atomic_store(&f.scripted.counts->phase, phase);
+    begin(&f, f.scripted.host, NULL);
+    do {
+        assert_true(mst_now_ns() < deadline_ns);
+        assert_int_equal(trainings_follow(&f.trainings, &f.roster, f.streams, NULL), 0);
+        assert_int_equal(engine_streams_run(f.streams, 50, NULL, NULL), 0);
+        assert_int_equal(trainings_list(&f.trainings, &list), 1);
+    } while (list->gauge_count == 0 || list->gauges[0].value < 1.5);
+    assert_int_equal(atomic_load(&f.scripted.counts->logs), 2);
+    assert_int_equal(list->gauges[0].reports, 2);
+    assert_int_equal(list->lost, 1);
+    assert_int_equal(list->checkpoints, 1);
+    end(&f);
+    scripted_engine_stop(&f.scripted);
+}
+
+static void what_a_log_tells_again_is_not_counted_again(void **state)
+{
+    (void)state;
+    follow_again(SAME_CLOCK);
+}
+
+static void what_follows_the_last_line_is_new_whatever_time_it_bears(void **state)
+{
+    (void)state;
+    follow_again(CLOCK_SET_BACK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_log_tells_again_is_not_counted_again),
+        cmocka_unit_test(what_follows_the_last_line_is_new_whatever_time_it_bears),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
