@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TRAININGS_MAX        1024
@@ -333,6 +334,12 @@ int trainings_follow(struct trainings *trainings, const struct roster *roster, s
         if (!info->is_agent && !info->has_events)
             continue;
         struct training *training = of_container(trainings, info->id);
+        if (!training && trainings->count == TRAININGS_MAX) {
+            if (!trainings->is_full)
+                mst_log_warn("monitor", "more than %d logs: '%s' is not followed", TRAININGS_MAX, info->name);
+            trainings->is_full = true;
+            continue;
+        }
         if (!training && !(training = training_add(trainings)))
             return mst_error_set(err, -ENOMEM, "follow '%s': no memory", info->name);
         if (!*training->id && !info->is_agent) { /* gauges have no slot of their own */
@@ -350,26 +357,47 @@ int trainings_follow(struct trainings *trainings, const struct roster *roster, s
     return 0;
 }
 
-/* A file that was replaced or cut is read from its start. */
+static void lines_begin_anew(struct training *training)
+{
+    engine_lines_release(&training->lines);
+    training->lines = (struct engine_lines)ENGINE_LINES_INIT;
+}
+
+/* Renamed, and another stands in its place with something in it. Until then whoever writes may still write to
+ * the old one. */
+static bool is_replaced(const struct training *training)
+{
+    struct stat ours, theirs;
+    return fstat(training->fd, &ours) == 0 && stat(training->path, &theirs) == 0 &&
+           (ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev) && theirs.st_size > 0;
+}
+
+/* A file that was replaced or cut is read from its start; the old one to its end before. */
 static void read_file(struct training *training)
 {
     char chunk[TRAINING_CHUNK_BYTES];
-    if (training->fd < 0)
-        training->fd = open(training->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (training->fd < 0)
-        return;
-    const off_t end = lseek(training->fd, 0, SEEK_END);
-    if (end >= 0 && end < training->offset)
-        training->offset = 0;
     for (int i = 0; i < TRAINING_FILE_CHUNKS; i++) {
-        const ssize_t got = pread(training->fd, chunk, sizeof chunk, training->offset);
-        if (got <= 0)
+        if (training->fd < 0)
+            training->fd = open(training->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (training->fd < 0)
             return;
-        training->offset += got;
-        if (engine_lines_feed(&training->lines, chunk, (size_t)got, on_line, training, NULL) < 0) {
-            engine_lines_release(&training->lines); /* a line without an end: not events */
-            training->lines = (struct engine_lines)ENGINE_LINES_INIT;
+        const off_t end = lseek(training->fd, 0, SEEK_END);
+        if (end >= 0 && end < training->offset) {
+            training->offset = 0;
+            lines_begin_anew(training);
         }
+        const ssize_t got = pread(training->fd, chunk, sizeof chunk, training->offset);
+        if (got < 0 || (got == 0 && !is_replaced(training)))
+            return;
+        if (got == 0) {
+            mst_closep(&training->fd);
+            training->offset = 0;
+            lines_begin_anew(training);
+            continue;
+        }
+        training->offset += got;
+        if (engine_lines_feed(&training->lines, chunk, (size_t)got, on_line, training, NULL) < 0)
+            lines_begin_anew(training); /* a line without an end: not events */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers of a training say, and whoever reports gauges: events (docs/events.md) from containers' logs, which the Engine serves, and
- * from files of workers without a container. */
+/* What workers of a training say, and whoever reports gauges: events (docs/events.md) from containers' logs,
+ * which the Engine serves, and from files of workers without a container. */
 #ifndef MONITORING_TRAINING_H
 #define MONITORING_TRAINING_H
 
@@ -14,6 +14,7 @@ struct trainings {
     struct training **items; /* owned */
     struct monitor_training *list;
     size_t count, capacity;
+    bool is_full; /* it was said that one is not followed */
 };
 
 /* Opens the files (NULL: none). A file that is not there yet is looked for again. */
@@ -21,7 +22,7 @@ int trainings_init(struct trainings *trainings, const char *const *files, struct
 void trainings_release(struct trainings *trainings); /* before its streams */
 
 /* Follows the workers among the roster's containers, as they come and go. `streams` NULL: none can be. A log
- * that cannot be had is asked for again later. */
+ * that cannot be had is asked for again later; beyond some 1000 files and logs no more are followed. */
 int trainings_follow(struct trainings *trainings, const struct roster *roster, struct engine_streams *streams,
                      struct mst_error *err);
 

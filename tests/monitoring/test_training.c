@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where events come from: containers' logs that end and are followed again. */
+/* Where events come from: containers' logs that end and are followed again, and files that are replaced. */
 #include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "scripted_engine.h"
 #include "target.h"
 #include "training.h"
+
+#include <sys/stat.h>
 
 #define PATIENCE_NS (30 * MST_NS_PER_S) /* far more than any of this takes */
 
@@ -106,11 +108,84 @@ static void what_follows_the_last_line_is_new_whatever_time_it_bears(void **stat
     follow_again(CLOCK_SET_BACK);
 }
 
+static void more_logs_than_are_followed_end_nothing(void **state)
+{
+    enum { MOST = 1024 };
+    static const char *files[MOST + 1];
+    static struct fixture f;
+    (void)state;
+    f = (struct fixture){.trainings = {.count = 0}};
+    for (size_t i = 0; i < MOST; i++)
+        files[i] = "/nowhere";
+    begin(&f, "unix:///nowhere", files);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(trainings_follow(&f.trainings, &f.roster, f.streams, NULL), 0);
+    assert_int_equal(f.trainings.count, MOST);
+    end(&f);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void add_to_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static uint64_t step_of(struct trainings *trainings)
+{
+    const struct monitor_training *list = NULL;
+    assert_int_equal(trainings_list(trainings, &list), 1);
+    return list->step;
+}
+
+#define PROGRESS(step) "{\"event\":\"progress\",\"slot\":\"w1.1\",\"step\":" step "}\n"
+
+static void a_file_that_was_replaced_or_cut_is_read_from_its_start(void **state)
+{
+    char folder[] = "/tmp/muster-training-XXXXXX", path[64], old[64], command[64];
+    struct trainings trainings;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/events", folder);
+    (void)snprintf(old, sizeof old, "%s/events.1", folder);
+    const char *const files[] = {path, NULL};
+    assert_int_equal(trainings_init(&trainings, files, NULL), 0);
+    write_file(path, PROGRESS("1") PROGRESS("2"));
+    assert_int_equal(step_of(&trainings), 2);
+    write_file(path, PROGRESS("3")); /* cut */
+    assert_int_equal(step_of(&trainings), 3);
+    assert_int_equal(rename(path, old), 0);
+    add_to_file(old, PROGRESS("4")); /* its writer has not noticed yet */
+    assert_int_equal(step_of(&trainings), 4);
+    write_file(path, "");
+    add_to_file(old, PROGRESS("5"));
+    assert_int_equal(step_of(&trainings), 5);
+    add_to_file(old, PROGRESS("6") "{\"event\":"); /* and it never ends this line */
+    add_to_file(path, PROGRESS("7"));
+    assert_int_equal(step_of(&trainings), 7);
+    add_to_file(path, PROGRESS("8"));
+    assert_int_equal(step_of(&trainings), 8);
+    trainings_release(&trainings);
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_log_tells_again_is_not_counted_again),
         cmocka_unit_test(what_follows_the_last_line_is_new_whatever_time_it_bears),
+        cmocka_unit_test(more_logs_than_are_followed_end_nothing),
+        cmocka_unit_test(a_file_that_was_replaced_or_cut_is_read_from_its_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
