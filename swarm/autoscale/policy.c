@@ -55,6 +55,26 @@ static bool is_ours(const cJSON *label)
            strcmp(label->string, AUTOSCALE_STAMP) != 0;
 }
 
+static bool has_labels(const cJSON *service, const cJSON *of)
+{
+    const cJSON *label;
+
+    cJSON_ArrayForEach(label, labels_of(of))
+    {
+        const bool counts =
+            label->string && strncmp(label->string, AUTOSCALE_PREFIX, sizeof AUTOSCALE_PREFIX - 1) == 0;
+        if (counts &&
+            !cJSON_Compare(cJSON_GetObjectItemCaseSensitive(labels_of(service), label->string), label, true))
+            return false;
+    }
+    return true;
+}
+
+bool autoscale_has_same_labels(const cJSON *a, const cJSON *b)
+{
+    return has_labels(a, b) && has_labels(b, a);
+}
+
 static const cJSON *first_of(const cJSON *list)
 {
     const cJSON *label;

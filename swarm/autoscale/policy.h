@@ -33,6 +33,8 @@ struct autoscale_policy {
 
 /* Does the service have any label of ours, but for the stamp? */
 bool autoscale_is_wanted(const cJSON *service);
+/* Do two states of a service agree in all labels of ours, the stamp too? */
+bool autoscale_has_same_labels(const cJSON *a, const cJSON *b);
 /* "cpu", "gauge 'queue'": for messages. */
 const char *autoscale_metric_text(const struct autoscale_policy *policy, char text[static 96]);
 

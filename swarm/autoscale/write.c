@@ -62,7 +62,7 @@ static int check(const cJSON *live, const struct autoscale_subject *subject,
                              (unsigned)decision->from, (unsigned)view.items[0].replicas);
     if (view.items[0].rollout[0] != '\0')
         return mst_error_set(err, -ESTALE, "%s now", view.items[0].rollout);
-    if (!view.items[0].is_wanted || view.items[0].code < 0)
+    if (!view.items[0].is_wanted || view.items[0].code < 0 || !autoscale_has_same_labels(live, subject->json))
         return mst_error_set(err, -ESTALE, "its labels were changed meanwhile");
     return 0;
 }

@@ -6,9 +6,9 @@
 #include "autoscale/view.h"
 #include "session.h"
 
-/* Whoever wrote last is right: when the version has moved, the service is read again, and if its replicas are
- * not those that were decided on any more, or something is being rolled out now, nothing is written: -ESTALE
- * with what was seen. -EREMOTEIO when the manager refuses. */
+/* Whoever wrote last is right: when the version has moved, the service is read again, and if its replicas or
+ * its labels are not those that were decided on any more, or something is being rolled out now, nothing is
+ * written: -ESTALE with what was seen. -EREMOTEIO when the manager refuses. */
 int autoscale_write(struct session *session, const struct autoscale_subject *subject,
                     const struct autoscale_decision *decision, struct mst_error *err);
 

@@ -21,9 +21,10 @@
     "{\"ID\":\"" id "\",\"Version\":{\"Index\":7},\"Spec\":{\"Name\":\"st_" name "\",\"Labels\":{"           \
     "\"com.docker.stack.namespace\":\"st\"" labels "},\"TaskTemplate\":{\"ForceUpdate\":3},"                 \
     "\"Mode\":{\"Replicated\":{\"Replicas\":" replicas "}}}" more "}"
-#define SCALED                                                                                               \
-    ",\"muster.autoscale.max\":\"10\",\"muster.autoscale.target\":\"50\",\"muster.autoscale.average\":"      \
-    "\"5s\""
+#define BOUND_TO(max, target)                                                                                \
+    ",\"muster.autoscale.max\":\"" max "\",\"muster.autoscale.target\":\"" target                            \
+    "\",\"muster.autoscale.average\":\"5s\""
+#define SCALED BOUND_TO("10", "50")
 #define TASK(id, service, slot, container)                                                                   \
     "{\"ID\":\"" id "\",\"ServiceID\":\"" service "\",\"Slot\":" slot ",\"DesiredState\":\"running\","       \
     "\"Status\":{\"State\":\"running\",\"ContainerStatus\":{\"ContainerID\":\"" container "\"}}}"
@@ -212,6 +213,12 @@ static void whoever_wrote_last_is_right(void **state)
         {SERVICE("s1", "web", "2", SCALED, ",\"UpdateStatus\":{\"State\":\"updating\"}"),
          "an update is under way now"},
         {SERVICE("s1", "web", "2", "", ""), "its labels were changed meanwhile"},
+        /* They make sense, too, and four are too many now; or would not be needed. */
+        {SERVICE("s1", "web", "2", BOUND_TO("3", "50"), ""), "its labels were changed meanwhile"},
+        {SERVICE("s1", "web", "2", BOUND_TO("10", "90"), ""), "its labels were changed meanwhile"},
+        {SERVICE("s1", "web", "2", SCALED ",\"muster.autoscale.state\":\"2026-01-31T23:59:59.000Z out 1->2\"",
+                 ""),
+         "its labels were changed meanwhile"},
     };
 
     for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
