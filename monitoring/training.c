@@ -5,6 +5,7 @@
 #include "muster/clock.h"
 #include "muster/json.h"
 #include "muster/log.h"
+#include "muster/peers.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -83,22 +84,14 @@ static void take_epoch(struct monitor_training *training, const cJSON *event)
     training->groups |= MONITOR_TRAINING_PROGRESS;
 }
 
-static bool is_gauge_name(const char *name)
-{
-    size_t count = 0;
-    for (; name[count] && count < MONITOR_GAUGE_BYTES; count++) {
-        if (!isalnum((unsigned char)name[count]) && !strchr("_.-", name[count]))
-            return false;
-    }
-    return count > 0 && count < MONITOR_GAUGE_BYTES;
-}
+_Static_assert(MONITOR_GAUGE_BYTES == PEERS_GAUGE_BYTES, "whoever reads the page has room for the name");
 
 static void take_gauge(struct monitor_training *training, const cJSON *event)
 {
     const char *name = mst_json_string_or(event, "name", "");
     const double value = mst_json_double_or(event, "value", NAN);
     size_t i = 0;
-    if (!is_gauge_name(name) || !isfinite(value))
+    if (!peers_is_gauge_name(name) || !isfinite(value))
         return;
     while (i < training->gauge_count && strcmp(training->gauges[i].name, name) != 0)
         i++;

@@ -163,3 +163,13 @@ bool peers_container_id(const char *path, char id[static 65])
     }
     return false;
 }
+
+bool peers_is_gauge_name(const char *name)
+{
+    size_t count = 0;
+    for (; name[count] && count < PEERS_GAUGE_BYTES; count++) {
+        if (!isalnum((unsigned char)name[count]) && !strchr("_.-", name[count]))
+            return false;
+    }
+    return count > 0 && count < PEERS_GAUGE_BYTES;
+}

@@ -7,7 +7,6 @@
 #include "muster/json.h"
 #include "muster/parse.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -191,17 +190,6 @@ static int take_number(const cJSON *service, const char *name, const char *text,
     return 0;
 }
 
-static bool is_gauge_name(const char *name)
-{
-    const size_t count = strlen(name);
-
-    for (size_t i = 0; i < count; i++) {
-        if (!isalnum((unsigned char)name[i]) && !strchr("_.-", name[i]))
-            return false;
-    }
-    return count > 0 && count < AUTOSCALE_GAUGE_BYTES;
-}
-
 static int take_metric(const cJSON *service, const char *text, struct autoscale_policy *policy,
                        struct mst_error *err)
 {
@@ -209,7 +197,7 @@ static int take_metric(const cJSON *service, const char *text, struct autoscale_
     const char *gauge = text && strncmp(text, "gauge:", 6) == 0 ? text + 6 : NULL;
     size_t i = 0;
 
-    if (gauge && is_gauge_name(gauge)) {
+    if (gauge && peers_is_gauge_name(gauge)) {
         policy->metric = AUTOSCALE_GAUGE;
         (void)snprintf(policy->gauge, sizeof policy->gauge, "%s", gauge);
         return 0;

@@ -4,11 +4,11 @@
 #define SWARM_AUTOSCALE_POLICY_H
 
 #include "muster/engine.h"
+#include "muster/peers.h"
 
 #define AUTOSCALE_PREFIX       "muster.autoscale."
 #define AUTOSCALE_STAMP        "muster.autoscale.state" /* ours: when it was scaled last */
 #define AUTOSCALE_REPLICAS_MAX 10000U
-#define AUTOSCALE_GAUGE_BYTES  64
 
 enum autoscale_metric {
     AUTOSCALE_CPU,    /* per cent of the limit, of one core where there is none */
@@ -22,7 +22,7 @@ struct autoscale_policy {
     enum autoscale_metric metric;
     double target;                      /* per task: per cent, or units of the gauge */
     double tolerance;                   /* 0.1: what is within 10 % of the target is left alone */
-    char gauge[AUTOSCALE_GAUGE_BYTES];  /* its name */
+    char gauge[PEERS_GAUGE_BYTES];      /* its name */
     char source[ENGINE_NAME_MAX_BYTES]; /* the service (full name) whose tasks report it */
     bool is_largest;                    /* all report the same queue: the largest counts, not the sum */
     uint64_t cooldown_out_ns, cooldown_in_ns;

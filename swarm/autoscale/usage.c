@@ -27,7 +27,7 @@ struct sample {
 struct autoscale_series {
     char key[ENGINE_NAME_MAX_BYTES];     /* the container's id; of a gauge the task's */
     char service[ENGINE_NAME_MAX_BYTES]; /* gauges */
-    char gauge[AUTOSCALE_GAUGE_BYTES];
+    char gauge[PEERS_GAUGE_BYTES];
     uint64_t average_ns;
     struct sample samples[AUTOSCALE_SAMPLES]; /* the oldest first */
     size_t count;
@@ -197,7 +197,7 @@ static struct autoscale_series *find_gauge(const struct autoscale_usage *usage, 
 
 static int take_gauge(struct autoscale_usage *usage, const struct peers_sample *sample, struct mst_error *err)
 {
-    char service[ENGINE_NAME_MAX_BYTES], container[ENGINE_NAME_MAX_BYTES], gauge[AUTOSCALE_GAUGE_BYTES];
+    char service[ENGINE_NAME_MAX_BYTES], container[ENGINE_NAME_MAX_BYTES], gauge[PEERS_GAUGE_BYTES];
     const struct autoscale_task *task;
     struct autoscale_series *series;
     uint64_t average_ns;

@@ -140,6 +140,24 @@ static void containers_are_found_in_paths(void **state)
     }
 }
 
+static void names_of_gauges_are_short_words(void **state)
+{
+    static const char digits[] = "0123456789012345678901234567890123456789012345678901234567890123";
+    static const struct {
+        const char *name;
+        bool is_one;
+    } cases[] = {{"queue", true},   {"queue.open-1", true},   {"_", true},
+                 {"", false},       {"a b", false},           {"a\"b", false},
+                 {"a\n", false},    {"gr\303\266sse", false}, {digits, false}, /* 64 */
+                 {digits + 1, true}};
+
+    (void)state;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        if (peers_is_gauge_name(cases[i].name) != cases[i].is_one)
+            fail_msg("'%s'", cases[i].name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +166,7 @@ int main(void)
         cmocka_unit_test(the_reader_may_stop),
         cmocka_unit_test(long_values_are_cut),
         cmocka_unit_test(containers_are_found_in_paths),
+        cmocka_unit_test(names_of_gauges_are_short_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,8 @@
 #define PEERS_NAME_BYTES 256
 #define PEERS_URL_BYTES  512
 
+#define PEERS_GAUGE_BYTES 64
+
 struct peers_options {
     /* "http://HOST[:PORT][/PREFIX]", https likewise, or "HOST[:PORT]"; a host that begins with "tasks."
      * stands for every task of that service, as Swarm's own name server knows them. The last is NULL; NULL:
@@ -92,5 +94,7 @@ bool peers_is_named(const struct peers_sample *sample, const char *name);
 bool peers_label(const struct peers_sample *sample, const char *key, char *value, size_t capacity);
 /* The 64 hex digits of a container in its control group's path ("/docker/ID", "docker-ID.scope"). */
 bool peers_container_id(const char *path, char id[static 65]);
+/* May a gauge be called so (docs/autoscale.md): 1 to 63 letters, digits, '_', '.' and '-'? */
+bool peers_is_gauge_name(const char *name);
 
 #endif
