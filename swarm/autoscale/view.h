@@ -58,7 +58,6 @@ struct autoscale_known {
     char stamp[AUTOSCALE_STAMP_BYTES];
     uint32_t replicas;
     bool has_look;
-    bool is_gone; /* not seen in this round */
     struct autoscale_memory memory;
     struct autoscale_decision said; /* the newest that was told */
     bool has_said;
