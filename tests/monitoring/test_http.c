@@ -60,7 +60,7 @@ static void put(const char *name, const char *text)
 {
     static time_t seconds = 1000;
     char path[128];
-    const struct timespec times[2] = {{.tv_sec = ++seconds}, {.tv_sec = seconds}};
+    const struct timespec now = {.tv_sec = seconds++}, times[2] = {now, now};
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
