@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The autoscaler as a service of a stack, on real engines: a loaded service is scaled out and an idle one in, nothing
-# moves during a rollout, and what somebody else scales goes on from there. With MUSTER_TEST_LONG also a queue that
-# another service reports, which scales workers from nothing and back.
+# moves during a rollout, what somebody else scales goes on from there, and so does a killed autoscaler. With
+# MUSTER_TEST_LONG also a queue that another service reports, which scales workers from nothing and back.
 set -euo pipefail
 # shellcheck source=tests/lab/stack.sh
 source "$(dirname "$0")/stack.sh"
@@ -113,6 +113,24 @@ run 20 "$muster" scale -d scaling idle=4
 expect_status 0
 wait_until 20 "idle to have 1 task again" replicas_are idle 1 || say_events "idle has $(replicas_of idle)"
 has_event '"service":"scaling_idle","action":"in","cause":"below-target","from":4' || say_events "it did not begin at 4"
+
+step "killed, it goes on with what it finds: nothing is scaled for that"
+node=$(docker service ps --filter desired-state=running --format '{{.Node}}' scaling_autoscaler)
+task=$(docker service ps --filter desired-state=running -q --no-trunc scaling_autoscaler)
+moves() { events | grep -E '"action":"(out|in)"' || true; }
+others_before=$(moves | grep -cv '"service":"scaling_idle"' || true)
+docker_at "$node" kill "$(docker inspect --format '{{.Status.ContainerStatus.ContainerID}}' "$task")" >/dev/null
+has_another() {
+    local now
+    now=$(docker service ps --filter desired-state=running --format '{{.ID}} {{.CurrentState}}' --no-trunc scaling_autoscaler)
+    [[ $now == *" Running "* && $now != "$task "* ]]
+}
+wait_until 30 "another autoscaler" has_another || say_events "none came"
+run 20 "$muster" scale -d scaling idle=3
+expect_status 0
+wait_until 20 "idle to have 1 task again" replicas_are idle 1 || say_events "idle has $(replicas_of idle)"
+expect_equal "$(replicas_of busy) $(replicas_of rolling)" "3 4" "replicas of busy and rolling"
+expect_equal "$(moves | grep -cv '"service":"scaling_idle"' || true)" "$others_before" "moves of others"
 
 step "labels that make no sense are named, and the others go on"
 docker service update --detach --label-add muster.autoscale.max=many scaling_idle >/dev/null
