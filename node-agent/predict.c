@@ -30,8 +30,10 @@ static int open_data(struct predict *predict, struct mst_error *err)
 {
     mst_cleanup(mst_freep) char *encoding = NULL;
     int r = trainer_saved_encoding(predict->config->weights, &encoding, err);
-    const struct trainer_data_options options = {.encoding = encoding};
-    return r < 0 ? r : trainer_data_open(predict->config->data, &options, &predict->data, err);
+    const struct trainer_data_options options = {.encoding = encoding, .is_trained = true};
+    if (r == 0)
+        r = trainer_data_open(predict->config->data, &options, &predict->data, err);
+    return r < 0 && !encoding ? mst_error_wrap(err, r, "weights '%s'", predict->config->weights) : r;
 }
 
 static int choose_part(const struct predict *predict, const struct trainer_dataset **ret_set,

@@ -2,6 +2,7 @@
 #include "data.h"
 
 #include "muster/cleanup.h"
+#include "safetensors.h"
 
 #include <stdlib.h>
 
@@ -12,6 +13,25 @@ int data_take_validation(struct trainer_data *data, const struct trainer_data_op
         return 0;
     const int r = dataset_take_share(data->train, options->validation, options->seed, &data->validation, err);
     return r < 0 ? mst_error_wrap(err, r, "validation set") : 0;
+}
+
+/* Every model carries its encoding in its header, as a text within JSON, and a tenth of that is left to the
+ * rest: tensors' names, and what a checkpoint says. */
+#define MAX_ENCODING_BYTES ((size_t)SAFETENSORS_MAX_HEADER_BYTES / 10 * 9)
+
+static int check_encoding(const struct trainer_data *data, const char *folder, struct mst_error *err)
+{
+    size_t bytes = 0;
+
+    for (const char *c = data->encoding ? data->encoding : ""; *c; c++)
+        bytes += *c == '"' || *c == '\\' ? 2 : 1;
+    if (bytes > MAX_ENCODING_BYTES)
+        return mst_error_set(
+            err, -EBADMSG,
+            "data '%s': the names of columns, categories and classes take %zu bytes, expected "
+            "at most %zu, which a model file can hold",
+            folder, bytes, MAX_ENCODING_BYTES);
+    return 0;
 }
 
 static int finish(const struct trainer_data *data, const char *folder, struct mst_error *err)
@@ -45,6 +65,8 @@ int trainer_data_open(const char *folder, const struct trainer_data_options *opt
         r = data_images_open(folder, &description, options, &data, err);
     else if (r >= 0)
         r = data_csv_open(folder, &description, options, &data, err);
+    if (r >= 0)
+        r = check_encoding(&data, folder, err);
     if (r >= 0)
         r = finish(&data, folder, err);
     if (r < 0)

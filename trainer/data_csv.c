@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ENCODING_BYTES 524288
-#define MAX_SET_BYTES      ((size_t)8589934592) /* 8 GiB */
+#define MAX_SET_BYTES ((size_t)8589934592) /* 8 GiB */
 
 struct reading {
     const struct description *description;
@@ -45,6 +44,26 @@ static int name_files(struct reading *reading, const char *folder, struct mst_er
     return 0;
 }
 
+/* What is fitted to the training data of one model cannot be fitted again for another: category 3 would be
+ * another word, 0 another mean, and nothing would show it but the accuracy. */
+static int check_nothing_fitted(const struct reading *reading, struct mst_error *err)
+{
+    const struct table_plan *plan = &reading->plan;
+    char name[TABLE_COLUMN_TEXT_BYTES];
+
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct table_column *column = &plan->columns[i];
+        const bool is_number = !column->is_categorical &&
+                               (i >= plan->input_count || plan->description->normalise == DESCRIPTION_NONE);
+        if (!is_number && !column->categories.closed)
+            return mst_error_set(err, -EBADMSG,
+                                 "%s: %s: how it becomes a number was fitted to the training data, and the "
+                                 "model does not have it: its metadata lacks 'encoding'",
+                                 plan->description->path, table_column_text(column, name));
+    }
+    return 0;
+}
+
 /* Categories of a label that are given by an encoding are closed, as those of the training file are once it
  * is read: the test file's must be among them. */
 static int read_files(struct reading *reading, struct mst_error *err)
@@ -55,6 +74,8 @@ static int read_files(struct reading *reading, struct mst_error *err)
     int r = table_plan_make(reading->description, first, optional, &reading->plan, err);
     if (r >= 0 && reading->options->encoding)
         r = encoding_take(&reading->plan, reading->options->encoding, err);
+    else if (r >= 0 && reading->options->is_trained)
+        r = check_nothing_fitted(reading, err);
     if (r >= 0 && reading->train_path)
         r = table_read(&reading->plan, reading->train_path, optional, &reading->train, err);
     if (r >= 0)
@@ -189,9 +210,6 @@ int data_csv_open(const char *folder, const struct description *description,
         r = make_set(&reading.plan, &reading.test, 0, reading.test.rows, &ret_data->test, err);
     if (r >= 0)
         r = give_encoding(&reading, &ret_data->encoding, err);
-    /* Millions of categories are too much to go with every model. */
-    if (r >= 0 && strlen(ret_data->encoding) > MAX_ENCODING_BYTES)
-        mst_freep(&ret_data->encoding);
     struct trainer_dataset *const sets[] = {ret_data->train, ret_data->validation, ret_data->test};
     for (size_t i = 0; i < MST_ARRAY_COUNT(sets) && r >= 0; i++)
         r = give_shape(description, sets[i], err);

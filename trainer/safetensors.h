@@ -10,7 +10,7 @@
 
 #include <cjson/cJSON.h>
 
-#define SAFETENSORS_MAX_HEADER_BYTES 1048576
+#define SAFETENSORS_MAX_HEADER_BYTES 100000000 /* as the format has it */
 #define SAFETENSORS_NAME_BYTES       128
 
 struct safetensors_entry {

@@ -159,6 +159,83 @@ static void other_rows_are_made_as_those_that_trained(void **state)
     trainer_data_release(&data);
 }
 
+/* Their names go into the model's file, however many and long. */
+static void categories_by_the_thousand_stay_with_the_model(void **state)
+{
+    enum { CATEGORIES = 20000, LINE_BYTES = 64 };
+    mst_cleanup(mst_freep) char *text = malloc(CATEGORIES * LINE_BYTES);
+    size_t used = 0;
+
+    assert_non_null(text);
+    used += (size_t)snprintf(text, LINE_BYTES, "c,label\n");
+    for (int i = 0; i < CATEGORIES; i++)
+        used += (size_t)snprintf(text + used, LINE_BYTES, "a name of some length %05d,%d\n", i, i % 2);
+    text_put(state, "dataset.json",
+             "{\"format\": \"csv\", \"train\": \"t.csv\", \"label\": \"label\", \"categorical\": [\"c\"],"
+             " \"encoding\": \"index\"}");
+    text_write(state, "t.csv", text, used, NULL, 0);
+    struct trainer_data data = open_data(state, &plain);
+    assert_non_null(data.encoding);
+    assert_non_null(strstr(data.encoding, "a name of some length 19999"));
+    text_put(state, "t.csv", "c,label\na name of some length 12345,0\n");
+    const struct trainer_data_options options = {.encoding = data.encoding, .is_trained = true};
+    struct trainer_data other = open_data(state, &options);
+    assert_true(other.train->floats[0] == 12345);
+    trainer_data_release(&other);
+    trainer_data_release(&data);
+}
+
+/* A control character takes seven bytes there. */
+static void names_that_no_model_file_can_hold_are_refused(void **state)
+{
+    enum { NAMES = 13, NAME_BYTES = 1000000 };
+    mst_cleanup(mst_freep) char *text = malloc(NAMES * (NAME_BYTES + 8) + 8);
+    size_t used = 0;
+
+    assert_non_null(text);
+    used += (size_t)snprintf(text, 9, "c,label\n");
+    for (int i = 0; i < NAMES; i++) {
+        text[used++] = (char)('a' + i);
+        memset(text + used, 1, NAME_BYTES);
+        used += NAME_BYTES;
+        memcpy(text + used, ",0\n", 3);
+        used += 3;
+    }
+    text_put(state, "dataset.json",
+             "{\"format\": \"csv\", \"train\": \"t.csv\", \"label\": \"label\", \"categorical\": [\"c\"]}");
+    text_write(state, "t.csv", text, used, NULL, 0);
+    check_refused(state, "expected at most 90000000, which a model file can hold");
+}
+
+static void what_was_fitted_is_not_fitted_again_for_a_trained_model(void **state)
+{
+#define FORM "{\"format\": \"csv\", \"train\": \"t.csv\", \"label\": \"label\""
+    static const struct {
+        const char *text, *says; /* NULL: nothing is fitted */
+    } cases[] = {
+        {FORM ", \"classes\": 2}", "column 'x'"},
+        {FORM ", \"classes\": 2, \"normalise\": \"range\"}", "column 'x'"},
+        {FORM ", \"normalise\": \"none\"}", "column 'label'"},
+        {FORM ", \"classes\": 2, \"normalise\": \"none\", \"categorical\": [\"x\"]}", "column 'x'"},
+        {FORM ", \"classes\": 2, \"normalise\": \"none\"}", NULL},
+    };
+    const struct trainer_data_options options = {.is_trained = true};
+
+    text_put(state, "t.csv", "x,label\n1,0\n5,1\n");
+    for (size_t i = 0; i < MST_ARRAY_COUNT(cases); i++) {
+        struct mst_error err = MST_ERROR_INIT;
+        struct trainer_data data = {0};
+        text_put(state, "dataset.json", cases[i].text);
+        const int r = trainer_data_open(*state, &options, &data, &err);
+        assert_int_equal(r, cases[i].says ? -EBADMSG : 0);
+        if (cases[i].says && (!strstr(err.text, cases[i].says) || !strstr(err.text, "lacks 'encoding'")))
+            fail_msg("case %zu: %s", i, err.text);
+        trainer_data_release(&data);
+        data = open_data(state, &plain);
+        trainer_data_release(&data);
+    }
+}
+
 static void what_is_wrong_is_told_with_file_and_line(void **state)
 {
     static const struct {
@@ -271,6 +348,9 @@ int main(void)
         IN_FOLDER(targets_are_taken_instead_of_a_label),
         IN_FOLDER(normalisation_knows_nothing_of_validation_and_test),
         IN_FOLDER(other_rows_are_made_as_those_that_trained),
+        IN_FOLDER(categories_by_the_thousand_stay_with_the_model),
+        IN_FOLDER(names_that_no_model_file_can_hold_are_refused),
+        IN_FOLDER(what_was_fitted_is_not_fitted_again_for_a_trained_model),
         IN_FOLDER(what_is_wrong_is_told_with_file_and_line),
         IN_FOLDER(what_is_wrong_in_a_description_is_told),
         IN_FOLDER(a_folder_of_nothing_known_is_refused),

@@ -150,7 +150,7 @@ static void refuses_header_lengths_that_the_file_does_not_hold(void **state)
     write_file(path, "{", SAFETENSORS_MAX_HEADER_BYTES + 8, 0);
     assert_int_equal(truncate(path, SAFETENSORS_MAX_HEADER_BYTES + 64), 0);
     assert_int_equal(safetensors_read(path, ENTRIES_OF(ignored), ENTRIES, NULL, NULL, &err), -EBADMSG);
-    assert_non_null(strstr(err.text, "header of 1048584 bytes, the limit is 1048576"));
+    assert_non_null(strstr(err.text, "header of 100000008 bytes, the limit is 100000000"));
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fclose(file), 0);

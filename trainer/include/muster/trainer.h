@@ -64,6 +64,7 @@ struct trainer_data_options {
     /* The encoding of the data that a model was trained with (borrowed): values are made in the same way, and
      * neither training data nor labels need to be there. NULL: fitted to the training data. */
     const char *encoding;
+    bool is_trained; /* the model is: with `encoding` NULL, data that would have to be fitted are -EBADMSG */
 };
 /* All sets have one shape and one number of classes, and normalisation is fitted on what is left to train.
  * Errors: -EBADMSG and -EINVAL name the file, and in CSV the line; else what the system says. */
