@@ -110,10 +110,11 @@ static int make_set(const struct table_plan *plan, const struct table *table, si
     if (!set->floats || (!set->targets && !set->labels))
         return mst_error_set(err, -ENOMEM, "no memory for %zu samples of %zu values", count, width);
     for (size_t i = 0; i < count; i++) {
-        const float *cells = table->cells + (first + i) * plan->count;
+        const double *cells = table->cells + (first + i) * plan->count;
         encoding_apply(plan, cells, set->floats + i * width);
         if (has_targets)
-            memcpy(set->targets + i * outputs, cells + plan->input_count, outputs * sizeof *cells);
+            for (size_t t = 0; t < outputs; t++)
+                set->targets[i * outputs + t] = (float)cells[plan->input_count + t];
         else if (outputs > 0)
             set->labels[i] = (uint32_t)cells[plan->input_count];
     }

@@ -13,31 +13,31 @@
 
 /* Two passes: the sum of squares less the square of the sum loses everything for a small spread around a
  * large mean. A column of one value becomes zeros. */
-static void fit_standard(struct table_column *column, const float *cells, size_t stride, size_t rows,
+static void fit_standard(struct table_column *column, const double *cells, size_t stride, size_t rows,
                          const bool *trains)
 {
     double sum = 0, squares = 0;
     size_t count = 0;
 
     for (size_t row = 0; row < rows; row++) {
-        sum += trains[row] ? (double)cells[row * stride] : 0;
+        sum += trains[row] ? cells[row * stride] : 0;
         count += trains[row];
     }
     column->shift = sum / (double)count;
     for (size_t row = 0; row < rows; row++) {
-        const double off = trains[row] ? (double)cells[row * stride] - column->shift : 0;
+        const double off = trains[row] ? cells[row * stride] - column->shift : 0;
         squares += off * off;
     }
     column->scale = squares > 0 ? 1 / sqrt(squares / (double)count) : 1;
 }
 
-static void fit_range(struct table_column *column, const float *cells, size_t stride, size_t rows,
+static void fit_range(struct table_column *column, const double *cells, size_t stride, size_t rows,
                       const bool *trains)
 {
     double least = DBL_MAX, most = -DBL_MAX;
 
     for (size_t row = 0; row < rows; row++) {
-        const double value = (double)cells[row * stride];
+        const double value = cells[row * stride];
         least = trains[row] && value < least ? value : least;
         most = trains[row] && value > most ? value : most;
     }
@@ -76,7 +76,7 @@ size_t encoding_width(const struct table_plan *plan)
     return width;
 }
 
-void encoding_apply(const struct table_plan *plan, const float *cells, float *x)
+void encoding_apply(const struct table_plan *plan, const double *cells, float *x)
 {
     for (size_t i = 0; i < plan->input_count; i++) {
         const struct table_column *column = &plan->columns[i];
@@ -85,8 +85,7 @@ void encoding_apply(const struct table_plan *plan, const float *cells, float *x)
             x[(size_t)cells[i]] = 1;
             x += column->categories.count;
         } else {
-            *x++ = column->is_categorical ? cells[i]
-                                          : (float)(((double)cells[i] - column->shift) * column->scale);
+            *x++ = (float)(column->is_categorical ? cells[i] : (cells[i] - column->shift) * column->scale);
         }
     }
 }

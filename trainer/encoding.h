@@ -12,7 +12,7 @@ void encoding_fit(struct table_plan *plan, const struct table *table, const bool
 /* Floats in an encoded sample. */
 size_t encoding_width(const struct table_plan *plan);
 /* Encode one row's inputs into `x` (encoding_width() floats). */
-void encoding_apply(const struct table_plan *plan, const float *cells, float *x);
+void encoding_apply(const struct table_plan *plan, const double *cells, float *x);
 
 /* Owned by the caller. */
 int encoding_write(const struct table_plan *plan, char **ret_text, struct mst_error *err);

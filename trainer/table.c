@@ -306,7 +306,7 @@ static int find_places(struct table_reading *reading, bool outputs_optional, boo
 }
 
 /* Spaces around a number mean nothing. */
-static int read_number(const char *text, float *ret_value)
+static int read_number(const char *text, double *ret_value)
 {
     char number[64];
     double value;
@@ -322,7 +322,7 @@ static int read_number(const char *text, float *ret_value)
     number[length] = '\0';
     if (mst_parse_double(number, -FLT_MAX, FLT_MAX, &value, NULL) < 0)
         return -EINVAL;
-    *ret_value = (float)value;
+    *ret_value = value;
     return 0;
 }
 
@@ -351,7 +351,7 @@ static int cell_error(const struct table_reading *reading, const struct table_co
     return mst_error_errno(err, code, "%s:%zu: %s", reader->path, reader->line, name);
 }
 
-static int read_row(struct table_reading *reading, float *cells, struct mst_error *err)
+static int read_row(struct table_reading *reading, double *cells, struct mst_error *err)
 {
     struct table_plan *plan = reading->plan;
     const struct csv_reader *reader = &reading->reader;
@@ -366,12 +366,15 @@ static int read_row(struct table_reading *reading, float *cells, struct mst_erro
         if (reading->places[i] == ABSENT)
             continue;
         const char *text = csv_field(reader, reading->places[i]);
-        const int r = column->is_categorical ? categories_find(&column->categories, text, &number)
-                                             : read_number(text, &cells[i]);
+        /* An empty label would be a class of its own; an empty category may well be one. */
+        const bool is_label = column->is_categorical && i >= plan->input_count;
+        const int r = is_label && !*text       ? -EINVAL
+                      : column->is_categorical ? categories_find(&column->categories, text, &number)
+                                               : read_number(text, &cells[i]);
         if (r < 0)
             return cell_error(reading, column, r, text, err);
         if (column->is_categorical)
-            cells[i] = (float)number; /* exact: below 2^24 */
+            cells[i] = number;
     }
     return 0;
 }
@@ -385,7 +388,7 @@ static int have_room(struct table *table, size_t columns, const struct csv_reade
         return mst_error_set(err, -EBADMSG, "%s:%zu: more than %d rows", reader->path, reader->line,
                              TRAINER_MAX_SAMPLES);
     const size_t there = table->there > 0 ? 2 * table->there : 256;
-    float *grown = realloc(table->cells, there * columns * sizeof *grown);
+    double *grown = realloc(table->cells, there * columns * sizeof *grown);
     if (!grown)
         return mst_error_set(err, -ENOMEM, "%s:%zu: no memory for more rows", reader->path, reader->line);
     table->cells = grown;
@@ -457,8 +460,8 @@ int table_close_categories(struct table_plan *plan, struct table *table, struct 
         if (r < 0)
             return mst_error_errno(err, r, "number the categories of a column");
         for (size_t row = 0; row < table->rows; row++) {
-            float *cell = &table->cells[row * plan->count + i];
-            *cell = (float)moved[(size_t)*cell];
+            double *cell = &table->cells[row * plan->count + i];
+            *cell = moved[(size_t)*cell];
         }
     }
     return 0;

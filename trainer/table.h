@@ -26,7 +26,9 @@ struct table_plan {
 
 /* The rows of one file; columns as in the plan. */
 struct table {
-    float *cells;       /* rows x plan->count, row order, owned */
+    /* rows x plan->count, row order, owned. Not floats: of times in seconds, and whatever else is large for
+     * its differences, normalisation would find those rounded away. */
+    double *cells;
     size_t rows, there; /* there: rows that there is room for */
     bool lacks_output;  /* the file has no label or target: those cells are zeros */
 };

@@ -87,6 +87,26 @@ static void categorical_columns_become_one_hot_or_a_number(void **state)
     }
 }
 
+/* Next to 2^24 a float has no halves, and at 1.7e9 only every 128th whole number. */
+static void large_numbers_keep_their_differences(void **state)
+{
+    static const char *const ways[] = {"range", "standard"};
+    char text[128];
+
+    text_put(state, "t.csv", "time,n,label\n1700000001,16777216.25,0\n1700000003,16777216.75,1\n");
+    for (size_t i = 0; i < MST_ARRAY_COUNT(ways); i++) {
+        const float least = i == 0 ? 0 : -1;
+        (void)snprintf(text, sizeof text,
+                       "{\"format\": \"csv\", \"train\": \"t.csv\", \"label\": \"label\", \"normalise\": "
+                       "\"%s\"}",
+                       ways[i]);
+        text_put(state, "dataset.json", text);
+        struct trainer_data data = open_data(state, &plain);
+        assert_memory_equal(data.train->floats, ((const float[]){least, least, 1, 1}), 4 * sizeof(float));
+        trainer_data_release(&data);
+    }
+}
+
 static void targets_are_taken_instead_of_a_label(void **state)
 {
     text_put(
@@ -248,6 +268,8 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
         {"x,label\n1,a\n\n-inf,a\n", NULL, "train.csv:4: column 'x': '-inf' is not a finite number"},
         {"x,label\n1e39,a\n", NULL, "train.csv:2: column 'x': '1e39' is not a finite number"},
         {"x,label\n,a\n", NULL, "train.csv:2: column 'x': the field is empty"},
+        {"x,label\n1,a\n2,\n", NULL, "train.csv:3: column 'label': the field is empty"},
+        {"x,label\n1,a\n2,\"\"\n", NULL, "train.csv:3: column 'label': the field is empty"},
         {"x,y\n1,a\n", NULL, "train.csv:1: there is no column 'label'"},
         {"label\na\n", NULL, "no column is left to be an input"},
         {"x,label\n", NULL, "no rows behind the header"},
@@ -345,6 +367,7 @@ int main(void)
         IN_FOLDER(a_file_with_a_column_label_needs_no_description),
         IN_FOLDER(columns_are_named_by_their_place_and_from_the_end),
         IN_FOLDER(categorical_columns_become_one_hot_or_a_number),
+        IN_FOLDER(large_numbers_keep_their_differences),
         IN_FOLDER(targets_are_taken_instead_of_a_label),
         IN_FOLDER(normalisation_knows_nothing_of_validation_and_test),
         IN_FOLDER(other_rows_are_made_as_those_that_trained),
