@@ -60,6 +60,8 @@ int mst_file_open(const char *path, int *ret_fd, struct mst_error *err)
     /* O_NONBLOCK: opening a FIFO waits for somebody who writes to it, and a process that waits in open(2) or
      * read(2) does not hear that it is told to stop. On a regular file it changes nothing. */
     mst_cleanup(mst_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT && lstat(path, &status) == 0)
+        return mst_error_set(err, -ENOENT, "open '%s': it is a link to something that is not there", path);
     if (fd < 0 || fstat(fd, &status) < 0)
         return mst_error_errno(err, -errno, "open '%s'", path);
     if (!S_ISREG(status.st_mode))

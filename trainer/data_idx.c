@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* Height x width gets its one channel: layers see row, column, channel. */
 static struct trainer_shape with_channels(struct trainer_shape shape)
@@ -77,8 +78,10 @@ static int find_file(const char *folder, const char *name, char **ret_path, stru
 
     if (!plain || !packed)
         return mst_error_set(err, -ENOMEM, "open '%s': no memory", folder);
-    char **found = access(plain, F_OK) == 0 ? &plain : &packed;
-    if (access(*found, F_OK) != 0)
+    /* A link to nothing is there, and an error when it is opened: not a reason to look further. */
+    struct stat status;
+    char **found = lstat(plain, &status) == 0 ? &plain : &packed;
+    if (lstat(*found, &status) != 0)
         return mst_error_errno(err, -errno, "open '%s' or '%s'", plain, packed_name);
     *ret_path = *found;
     *found = NULL;
@@ -99,6 +102,14 @@ static int open_pair(const char *folder, const char *images_name, const char *la
     return r;
 }
 
+static bool is_there(const char *folder, const char *name)
+{
+    struct mst_error err;
+    mst_cleanup(mst_freep) char *path = NULL;
+
+    return find_file(folder, name, &path, &err) == 0;
+}
+
 int trainer_dataset_open_folder(const char *folder, struct trainer_dataset **ret_train,
                                 struct trainer_dataset **ret_test, struct mst_error *err)
 {
@@ -106,11 +117,11 @@ int trainer_dataset_open_folder(const char *folder, struct trainer_dataset **ret
     mst_cleanup(dataset_freep) struct trainer_dataset *test = NULL;
 
     int r = open_pair(folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", 0, &train, err);
-    if (r >= 0)
+    if (r >= 0 && (is_there(folder, "t10k-images-idx3-ubyte") || is_there(folder, "t10k-labels-idx1-ubyte")))
         r = open_pair(folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", train->classes, &test, err);
     if (r < 0)
         return r;
-    if (!trainer_shape_equal(&train->shape, &test->shape))
+    if (test && !trainer_shape_equal(&train->shape, &test->shape))
         return mst_error_set(
             err, -EBADMSG, "read '%s': test images of %zu x %zu, training images of %zu x %zu", folder,
             test->shape.dims[0], test->shape.dims[1], train->shape.dims[0], train->shape.dims[1]);
@@ -122,10 +133,7 @@ int trainer_dataset_open_folder(const char *folder, struct trainer_dataset **ret
 
 bool data_idx_is_there(const char *folder)
 {
-    struct mst_error err;
-    mst_cleanup(mst_freep) char *path = NULL;
-
-    return find_file(folder, "train-images-idx3-ubyte", &path, &err) == 0;
+    return is_there(folder, "train-images-idx3-ubyte");
 }
 
 int data_idx_open(const char *folder, const struct trainer_data_options *options,

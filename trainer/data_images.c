@@ -9,6 +9,7 @@
 #include "muster/json.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -62,28 +63,61 @@ static bool is_image_name(const char *name)
            (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
+/* Whether an entry of a folder is wanted: 1, or 0. One that can only be meant to be is an error where it is
+ * not: samples would be missing, and nobody told. */
+static int is_wanted(int dir_fd, const char *folder, const char *name, bool subfolders, struct mst_error *err)
+{
+    struct stat status;
+
+    if (name[0] == '.' || (!subfolders && !is_image_name(name)))
+        return 0;
+    if (fstatat(dir_fd, name, &status, 0) < 0) {
+        const bool leads_nowhere =
+            errno == ENOENT && fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+        return leads_nowhere
+                   ? mst_error_set(err, -EBADMSG, "open '%s/%s': it is a link to something that is not there",
+                                   folder, name)
+                   : mst_error_errno(err, -errno, "open '%s/%s'", folder, name);
+    }
+    if (subfolders)
+        return S_ISDIR(status.st_mode);
+    return S_ISREG(status.st_mode) ? 1
+                                   : mst_error_set(err, -EBADMSG,
+                                                   "open '%s/%s': expected an image, and it "
+                                                   "is no file",
+                                                   folder, name);
+}
+
+static int add_wanted(DIR *dir, const char *folder, bool subfolders, struct names *names,
+                      struct mst_error *err)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry)
+            return errno == 0 ? 0 : mst_error_errno(err, -errno, "list folder '%s'", folder);
+        int r = is_wanted(dirfd(dir), folder, entry->d_name, subfolders, err);
+        if (r < 0)
+            return r;
+        if (r == 1 && names->count == TRAINER_MAX_SAMPLES)
+            return mst_error_errno(err, -EFBIG, "list folder '%s'", folder);
+        r = r == 1 ? names_add(names, strdup(entry->d_name)) : 0;
+        if (r < 0)
+            return mst_error_errno(err, r, "list folder '%s'", folder);
+    }
+}
+
 /* The folder's subfolders, or its images. What begins with a dot is nobody's business. */
 static int list_folder(const char *folder, bool subfolders, struct names *ret_names, struct mst_error *err)
 {
     DIR *dir = opendir(folder);
-    int r = 0;
 
     if (!dir)
         return mst_error_errno(err, -errno, "open folder '%s'", folder);
-    for (const struct dirent *entry; r >= 0 && (entry = readdir(dir));) {
-        struct stat status;
-        if (entry->d_name[0] == '.' || fstatat(dirfd(dir), entry->d_name, &status, 0) < 0)
-            continue;
-        const bool wanted =
-            subfolders ? S_ISDIR(status.st_mode) : S_ISREG(status.st_mode) && is_image_name(entry->d_name);
-        if (wanted && ret_names->count == TRAINER_MAX_SAMPLES)
-            r = -EFBIG;
-        else if (wanted)
-            r = names_add(ret_names, strdup(entry->d_name));
-    }
+    const int r = add_wanted(dir, folder, subfolders, ret_names, err);
     (void)closedir(dir);
     if (r < 0)
-        return mst_error_errno(err, r, "list folder '%s'", folder);
+        return r;
     if (ret_names->count > 0)
         qsort(ret_names->texts, ret_names->count, sizeof *ret_names->texts, by_bytes);
     return 0;
@@ -283,7 +317,7 @@ static int open_part(const char *folder, const char *part, struct names *classes
 
     if (!path)
         return mst_error_set(err, -ENOMEM, "open '%s': no memory", folder);
-    if (!required && stat(path, &status) < 0 && errno == ENOENT)
+    if (!required && lstat(path, &status) < 0 && errno == ENOENT)
         return 0;
     int r = list_part(path, classes, labels_optional, &listing, err);
     if (r >= 0)

@@ -220,9 +220,12 @@ static bool is_there(const char *folder, const char *name, bool as_folder)
     mst_cleanup(mst_freep) char *path = mst_path_join(folder, name);
     struct stat status;
 
-    if (!path || stat(path, &status) < 0)
-        return path && errno != ENOENT && !as_folder;
-    return !as_folder || S_ISDIR(status.st_mode);
+    if (!path)
+        return false;
+    if (stat(path, &status) == 0)
+        return !as_folder || S_ISDIR(status.st_mode);
+    /* A link to nothing is there: what it was to lead to is missed when it is opened. */
+    return lstat(path, &status) == 0 ? !as_folder || S_ISLNK(status.st_mode) : errno != ENOENT && !as_folder;
 }
 
 /* What a description would say of this folder. */

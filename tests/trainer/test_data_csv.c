@@ -294,6 +294,15 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
     }
 }
 
+static void a_test_file_that_is_a_link_to_nothing_is_missed(void **state)
+{
+    char path[512];
+
+    text_put(state, "train.csv", "x,label\n1,a\n");
+    assert_int_equal(symlink("nothing", helper_path(state, "test.csv", path, sizeof path)), 0);
+    check_refused(state, "test.csv': it is a link to something that is not there");
+}
+
 static void what_is_wrong_in_a_description_is_told(void **state)
 {
 #define CSV "{\"format\": \"csv\", \"train\": \"t.csv\""
@@ -375,6 +384,7 @@ int main(void)
         IN_FOLDER(names_that_no_model_file_can_hold_are_refused),
         IN_FOLDER(what_was_fitted_is_not_fitted_again_for_a_trained_model),
         IN_FOLDER(what_is_wrong_is_told_with_file_and_line),
+        IN_FOLDER(a_test_file_that_is_a_link_to_nothing_is_missed),
         IN_FOLDER(what_is_wrong_in_a_description_is_told),
         IN_FOLDER(a_folder_of_nothing_known_is_refused),
         cmocka_unit_test(reads_the_letters_that_come_with_the_source),

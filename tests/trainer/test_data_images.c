@@ -8,6 +8,7 @@
 #include <jpeglib.h>
 #include <png.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 static const struct trainer_data_options plain = {0};
 
@@ -167,6 +168,58 @@ static void what_does_not_fit_is_told_with_the_file(void **state)
     check_refused(state, "key 'channels' must be 1 or 3");
 }
 
+static void link_to(void **state, const char *target, const char *name)
+{
+    char path[512];
+
+    assert_int_equal(symlink(target, helper_path(state, name, path, sizeof path)), 0);
+}
+
+static void drop(void **state, const char *name)
+{
+    char path[512];
+
+    assert_int_equal(remove(helper_path(state, name, path, sizeof path)), 0);
+}
+
+/* What can only be meant to be a sample or a class is not passed over because it cannot be read. */
+static void what_has_an_image_s_name_or_a_class_s_place_must_be_one(void **state)
+{
+    const char *nowhere = "it is a link to something that is not there";
+    char path[512];
+
+    put_png(state, "train/a/1.png", 2, 2, (const uint8_t[]){7}, 1);
+    put_png(state, "train/b/1.png", 2, 2, (const uint8_t[]){7}, 1);
+    link_to(state, "nothing", "train/b/notes.txt");
+    link_to(state, "../a/1.png", "train/b/2.png");
+    struct trainer_data data = open_data(state, &plain);
+    assert_int_equal(data.train->count, 3);
+    trainer_data_release(&data);
+
+    link_to(state, "nothing", "train/b/9.png");
+    check_refused(state, "train/b/9.png': it is a link");
+    check_refused(state, nowhere);
+    drop(state, "train/b/9.png");
+    assert_int_equal(mkfifo(helper_path(state, "train/b/9.png", path, sizeof path), 0600), 0);
+    check_refused(state, "train/b/9.png': expected an image, and it is no file");
+    drop(state, "train/b/9.png");
+    assert_int_equal(mkdir(path, 0700), 0);
+    check_refused(state, "train/b/9.png': expected an image, and it is no file");
+    drop(state, "train/b/9.png");
+    link_to(state, "nothing", "train/c");
+    check_refused(state, "train/c': it is a link");
+    drop(state, "train/c");
+
+    static const char *const names[] = {"test", "dataset.json", "train.csv"};
+    for (size_t i = 0; i < MST_ARRAY_COUNT(names); i++) {
+        struct mst_error err = MST_ERROR_INIT;
+        link_to(state, "nothing", names[i]);
+        if (trainer_data_open(*state, &plain, &data, &err) != -ENOENT || !strstr(err.text, names[i]))
+            fail_msg("%s: %s", names[i], err.text);
+        drop(state, names[i]);
+    }
+}
+
 /* Cut at every length, and with each byte turned: an error or an image, and never more. */
 static void damaged_files_are_refused_or_decoded(void **state)
 {
@@ -205,6 +258,7 @@ int main(void)
         IN_FOLDER(folders_are_classes_and_files_their_samples),
         IN_FOLDER(color_is_asked_for_in_the_description),
         IN_FOLDER(what_does_not_fit_is_told_with_the_file),
+        IN_FOLDER(what_has_an_image_s_name_or_a_class_s_place_must_be_one),
         IN_FOLDER(damaged_files_are_refused_or_decoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

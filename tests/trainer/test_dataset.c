@@ -76,6 +76,28 @@ static void names_the_file_that_is_missing(void **state)
     check_refused(state, -ENOENT, "t10k-labels-idx1-ubyte' or 't10k-labels-idx1-ubyte.gz'");
 }
 
+/* docs/data.md: without a test set nothing is tested. Half of one is an error, and so is a link to nothing.
+ */
+static void the_test_files_may_both_be_absent(void **state)
+{
+    struct mst_error err = MST_ERROR_INIT;
+    struct trainer_dataset *train = NULL, *test = NULL;
+    char path[512];
+
+    write_folder(state, 0, 3, 4);
+    assert_int_equal(unlink(helper_path(state, names[2], path, sizeof path)), 0);
+    check_refused(state, -ENOENT, "t10k-images-idx3-ubyte' or 't10k-images-idx3-ubyte.gz'");
+    assert_int_equal(unlink(helper_path(state, names[3], path, sizeof path)), 0);
+    if (trainer_dataset_open_folder(*state, &train, &test, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_non_null(train);
+    assert_null(test);
+    trainer_dataset_free(train);
+    assert_int_equal(symlink("nothing", path), 0);
+    train = NULL;
+    check_refused(state, -ENOENT, "t10k-images-idx3-ubyte");
+}
+
 static void refuses_test_data_that_is_not_of_the_same_kind(void **state)
 {
     write_folder(state, 0, 4, 4);
@@ -275,6 +297,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(opens_a_folder_and_gets_the_same_digest_packed_or_not,
                                         helper_make_folder, helper_remove_folder),
         cmocka_unit_test_setup_teardown(names_the_file_that_is_missing, helper_make_folder,
+                                        helper_remove_folder),
+        cmocka_unit_test_setup_teardown(the_test_files_may_both_be_absent, helper_make_folder,
                                         helper_remove_folder),
         cmocka_unit_test_setup_teardown(refuses_test_data_that_is_not_of_the_same_kind, helper_make_folder,
                                         helper_remove_folder),

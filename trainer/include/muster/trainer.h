@@ -81,7 +81,7 @@ int trainer_dataset_open_idx(const char *images_path, const char *labels_path, s
 
 /* Read the training and the test set from a folder that holds MNIST's four files,
  * {train,t10k}-{images-idx3,labels-idx1}-ubyte with or without ".gz". Both sets get the same number of
- * classes and must have the same shape. */
+ * classes and must have the same shape. With neither t10k file there is no test set: NULL. */
 int trainer_dataset_open_folder(const char *folder, struct trainer_dataset **ret_train,
                                 struct trainer_dataset **ret_test, struct mst_error *err);
 
