@@ -295,10 +295,7 @@ static int train_epoch_end(void *state, uint32_t epoch, struct mst_error *err)
 static int train_finish(void *state, struct job_result *ret_result, struct mst_error *err)
 {
     struct train *train = state;
-    (void)profile_enter(&train->profile, TRAIN_TEST);
-    int r = train->data.test ? trainer_evaluate(train->trainer, &train->test, err) : 0;
-    if (r == 0)
-        r = trainer_digest(train->trainer, ret_result->digest, err);
+    int r = trainer_digest(train->trainer, ret_result->digest, err);
     if (r == 0)
         r = train_report_profile(train, err);
     if (r < 0)

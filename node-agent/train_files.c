@@ -43,11 +43,16 @@ int train_save(void *state, struct mst_error *err)
 {
     struct train *train = state;
     struct trainer_saved saved;
+    /* First, so that parameters with which the loss is no number take no model's place. */
+    (void)profile_enter(&train->profile, TRAIN_TEST);
+    int r = train->data.test ? trainer_evaluate(train->trainer, &train->test, err) : 0;
+    if (r < 0)
+        return mst_error_wrap(err, r, "test");
     (void)profile_enter(&train->profile, TRAIN_SAVING);
     mst_cleanup(mst_freep) char *path = mst_path_join(train->site.config->out, TRAIN_MODEL_FILE_NAME);
     if (!path)
         return mst_error_set(err, -ENOMEM, "name the model file: no memory");
-    int r = trainer_save(train->trainer, path, &saved, err);
+    r = trainer_save(train->trainer, path, &saved, err);
     if (r == 0)
         r = save_others(train, err);
     if (r < 0)

@@ -4,6 +4,7 @@
 #include "trainer_state.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static struct trainer_loss evaluate(struct trainer *trainer, const struct trainer_dataset *set, size_t first,
                                     size_t count)
@@ -32,6 +33,15 @@ static struct trainer_loss evaluate(struct trainer *trainer, const struct traine
     return all;
 }
 
+/* Parameters may be finite, and what they make of a sample not. All workers have the same sum and say it. */
+static int not_finite(const struct trainer *trainer, size_t count, struct mst_error *err)
+{
+    return mst_error_set(err, -ERANGE,
+                         "the loss over %zu samples is not a finite number with the parameters of model '%s' "
+                         "after step %" PRIu64,
+                         count, trainer->config.model->name, trainer->step);
+}
+
 static int check_fits(const struct trainer *trainer, const struct trainer_dataset *dataset,
                       struct mst_error *err)
 {
@@ -51,6 +61,8 @@ int trainer_evaluate_range(struct trainer *trainer, const struct trainer_dataset
         return mst_error_set(err, -EINVAL, "samples %zu to %zu of a set of %zu", first, first + count,
                              dataset->count);
     const struct trainer_loss loss = evaluate(trainer, dataset, first, count);
+    if (!isfinite(loss.sum))
+        return not_finite(trainer, count, err);
     *ret_result = (struct trainer_evaluation){
         .images = count,
         .accuracy = (double)loss.correct / (double)count,
@@ -88,6 +100,8 @@ int trainer_evaluate_set(struct trainer *trainer, const struct trainer_dataset *
         if (r < 0)
             return mst_error_wrap(err, r, "evaluate after step %" PRIu64, trainer->step);
     }
+    if (!isfinite(sums[0]))
+        return not_finite(trainer, test->count, err);
     *ret_result = (struct trainer_evaluation){
         .images = test->count,
         .accuracy = ((double)sums[1] * 65536 + (double)sums[2]) / (double)test->count,

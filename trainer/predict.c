@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trainer_state.h"
 
+#include <math.h>
 #include <string.h>
 
 int trainer_predict(struct trainer *trainer, const struct trainer_dataset *dataset, size_t first,
@@ -20,6 +21,13 @@ int trainer_predict(struct trainer *trainer, const struct trainer_dataset *datas
         trainer_dataset_gather(dataset, trainer->samples, batch, trainer->network.input, NULL);
         const float *outputs =
             trainer_network_forward(&trainer->network, trainer->parameters[trainer->current], batch);
+        for (size_t i = 0; i < batch * width; i++) {
+            if (!isfinite(outputs[i]))
+                return mst_error_set(err, -ERANGE,
+                                     "sample %zu: output %zu of model '%s' is not a finite number: its "
+                                     "parameters are too large for these data",
+                                     first + done + i / width, i % width, trainer->config.model->name);
+        }
         memcpy(ret_outputs + done * width, outputs, batch * width * sizeof *outputs);
         done += batch;
     }

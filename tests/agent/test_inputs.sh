@@ -49,4 +49,38 @@ MUSTER_RECIPE=$work/recipe.json MUSTER_EPOCHS="" MUSTER_STEPS="" MUSTER_BATCH=""
 [ "$(field unset "done" steps)" = 6 ] || fail "an empty variable wins over the recipe"
 train said --model "$model" --data "$data" --epochs 2 --steps 3 --batch 40 --lr 0.01
 cmp "$work/unset/model.safetensors" "$work/said/model.safetensors" || fail "the recipe's numbers were not taken"
+# failed TEXT ARGS...: exit status 1, and one line with that text
+failed() {
+    local text=$1 status=0
+    shift
+    "$MUSTER_AGENT" "$@" >"$work/failed.out" 2>"$work/failed.err" || status=$?
+    [ "$status" -eq 1 ] || fail "exit $status, not 1: $*"
+    [ "$(grep -cF -- "$text" "$work/failed.err")" -eq 1 ] || fail "'$text' is not in: $(cat "$work/failed.err")"
+}
+
+# Parameters that are finite, with which the loss is not: no model, no result.
+mkdir "$work/steep"
+echo "older" >"$work/steep/model.safetensors"
+failed "test: the loss over 4000 samples is not a finite number" train --model "$model" --data "$data" --lr 1000 --steps 3 \
+    --epochs 1 --out "$work/steep"
+[ "$(cat "$work/steep/model.safetensors")" = older ] || fail "a model without a finite loss was written over another"
+! grep -q '"event":"done"' "$work/failed.out" || fail "a training without a finite loss says that it is done"
+mkdir "$work/large"
+printf 'x,label\n1e30,0\n-1e30,1\n' >"$work/large/train.csv"
+echo '{"format": "csv", "train": "train.csv", "label": "label", "classes": 2, "normalise": "none"}' >"$work/large/dataset.json"
+echo '{"name": "m", "input": [1], "loss": "softmax_cross_entropy", "layers": [{"type": "dense", "units": 2}]}' >"$work/m.json"
+mkdir "$work/small"
+printf 'x,label\n1,0\n-1,1\n' >"$work/small/train.csv"
+cp "$work/large/dataset.json" "$work/small"
+train small --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 --batch 2 --lr 1000
+sed -i 's/e30/e38/' "$work/large/train.csv"
+failed "is not a finite number: its parameters are too large for these data" predict --model "$work/m.json" \
+    --weights "$work/small/model.safetensors" --data "$work/large" --out "$work/large.csv"
+[ ! -e "$work/large.csv" ] || fail "rows without numbers were written"
+
+# Descriptors that are closed at the start are nobody's: a pipe of the agent's own would take their place, and what is
+# written to stdout would come back as a signal.
+"$MUSTER_AGENT" train --slot closed --out "$work/closed" --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 \
+    --batch 2 --lr 1000 <&- >&- 2>&- || fail "exit $? with all three descriptors closed"
+cmp "$work/closed/model.safetensors" "$work/small/model.safetensors" || fail "another model with closed descriptors"
 echo "inputs: pipes refused, epochs as long as the data"
