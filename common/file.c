@@ -3,6 +3,7 @@
 
 #include "muster/cleanup.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,6 +206,22 @@ int mst_make_folders(const char *path, unsigned mode, struct mst_error *err)
         return mst_error_errno(err, -errno, "make folder '%s'", path);
     if (!S_ISDIR(status.st_mode))
         return mst_error_set(err, -ENOTDIR, "make folder '%s': a file of that name stands there", path);
+    return 0;
+}
+
+int mst_open_standard_descriptors(void)
+{
+    /* For reading only: results that are written there are lost, and that stays an error. open(2) gives the
+     * lowest that is free, so those below are taken by then. Not close-on-exec: the programs that are started
+     * from here want them as well. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        const int opened = open("/dev/null", O_RDONLY);
+        if (opened < 0)
+            return -errno;
+        assert(opened == fd);
+    }
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster-monitor: command line, signals and exit codes; what it does is in the library. */
 #include "muster/cleanup.h"
+#include "muster/file.h"
 #include "muster/log.h"
 #include "muster/monitor.h"
 #include "muster/opts.h"
@@ -245,6 +246,8 @@ static int run(const struct verb *verb, int argc, char **argv, struct mst_error 
 int main(int argc, char **argv)
 {
     struct mst_error err = MST_ERROR_INIT;
+    if (mst_open_standard_descriptors() < 0)
+        return MST_EXIT_FAILED; /* nowhere to say it */
     mst_log_init("muster-monitor", MST_LOG_INFO, MST_LOG_TEXT);
     if (argc < 2) {
         usage(stderr);

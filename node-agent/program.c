@@ -4,6 +4,7 @@
 #include "exec/rsh.h"
 #include "health.h"
 #include "muster/cleanup.h"
+#include "muster/file.h"
 #include "muster/log.h"
 #include "muster/parse.h"
 #include "station.h"
@@ -60,6 +61,8 @@ int program_main(const char *program, const struct program_verb *verbs, size_t c
     const char *names[VERBS_MAX];
     const char *called = argc > 0 ? strrchr(argv[0], '/') : NULL;
     called = called ? called + 1 : argc > 0 ? argv[0] : "";
+    if (mst_open_standard_descriptors() < 0)
+        return MST_EXIT_FAILED; /* nowhere to say it */
     mst_log_init(program, MST_LOG_INFO, MST_LOG_TEXT);
     mst_log_set_patience(STATION_PATIENCE_MS);
     if (strcmp(called, "ssh") == 0 || strcmp(called, "rsh") == 0)

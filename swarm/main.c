@@ -2,6 +2,7 @@
 /* muster: stacks on a Docker Swarm. Each verb has a file of its own. */
 #include "cli.h"
 #include "muster/cleanup.h"
+#include "muster/file.h"
 #include "muster/parse.h"
 
 #include <stdio.h>
@@ -110,6 +111,8 @@ int main(int argc, char **argv)
     int (*run)(int count, char **arguments);
     int verb, status;
 
+    if (mst_open_standard_descriptors() < 0)
+        return MST_EXIT_FAILED; /* nowhere to say it */
     mst_log_init("muster", MST_LOG_INFO, MST_LOG_TEXT);
     if (argc < 2)
         return help(stderr, MST_EXIT_USAGE);

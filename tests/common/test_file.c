@@ -2,10 +2,13 @@
 #include "muster/digest.h"
 #include "test.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void a_file_is_read_whole_and_appended(void **state)
 {
@@ -25,6 +28,34 @@ static void a_file_is_read_whole_and_appended(void **state)
         assert_memory_equal(content.bytes, "head", 4);
         assert_memory_equal(content.bytes + 4, bytes, sizes[s]);
         assert_int_equal(content.bytes[content.count], '\0');
+    }
+}
+
+/* In a process of its own, whose status says what was found: the test's own descriptors stay. */
+static void closed_standard_descriptors_are_taken(void **state)
+{
+    (void)state;
+    for (int closed = 0; closed < 8; closed++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            for (int fd = 0; fd < 3; fd++) {
+                if (closed & 1 << fd)
+                    (void)close(fd);
+            }
+            char byte = 0;
+            const int r = mst_open_standard_descriptors(), next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+            bool good = r == 0 && next > 2;
+            if (closed & 1)
+                good = good && read(0, &byte, 1) == 0;
+            if (closed & 2)
+                good = good && write(1, &byte, 1) < 0;
+            _exit(good ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("closed: %d, status %d", closed, status);
     }
 }
 
@@ -242,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_is_read_whole_and_appended, test_folder_setup,
                                         test_folder_teardown),
+        cmocka_unit_test(closed_standard_descriptors_are_taken),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_leaves_the_content_as_it_was, test_folder_setup,
                                         test_folder_teardown),
         cmocka_unit_test_setup_teardown(what_is_no_file_is_refused_without_a_wait, test_folder_setup,

@@ -40,6 +40,10 @@ int mst_make_folders(const char *path, unsigned mode, struct mst_error *err);
 /* Write all bytes to a blocking descriptor, whatever write(2) takes at a time. 0 or a negative errno. */
 int mst_write_all(int fd, const void *bytes, size_t count);
 
+/* Open /dev/null, for reading, as each of the descriptors 0, 1 and 2 that is closed, before anything else is
+ * opened: it would take such a number, and be written to or read as what it is not. 0 or a negative errno. */
+int mst_open_standard_descriptors(void);
+
 /* Raise this process's soft limit on open descriptors to the hard one. 0 or a negative errno. */
 int mst_raise_descriptor_limit(void);
 
