@@ -118,10 +118,27 @@ static int sync_folder_of(const char *path)
     return fsync(fd) < 0 ? -errno : 0;
 }
 
+int mst_file_check_output(const char *path, struct mst_error *err)
+{
+    struct stat status;
+
+    if (lstat(path, &status) < 0)
+        return errno == ENOENT ? 0 : mst_error_errno(err, -errno, "write '%s'", path);
+    if (S_ISREG(status.st_mode))
+        return 0;
+    return mst_error_set(err, S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL,
+                         "write '%s': expected a file or nothing there, and it is %s", path,
+                         S_ISLNK(status.st_mode) ? "a link" : kind_text(status.st_mode));
+}
+
 int mst_file_writer_open(struct mst_file_writer *writer, const char *path, unsigned mode,
                          struct mst_error *err)
 {
-    *writer = (struct mst_file_writer){.fd = -1, .path = strdup(path)};
+    *writer = (struct mst_file_writer){.fd = -1};
+    const int checked = mst_file_check_output(path, err);
+    if (checked < 0)
+        return checked;
+    writer->path = strdup(path);
     if (!writer->path || !(writer->temporary = mst_format("%s.XXXXXX", path))) {
         mst_file_writer_discard(writer);
         return mst_error_set(err, -ENOMEM, "write '%s': no memory", path);

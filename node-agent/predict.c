@@ -2,12 +2,14 @@
 #include "predict.h"
 
 #include "muster/cleanup.h"
+#include "muster/file.h"
 #include "muster/json.h"
 #include "muster/trainer.h"
 #include "predict_result.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PREDICT_BATCH 64
 
@@ -68,9 +70,31 @@ static int make_trainer(struct predict *predict, const struct trainer_dataset *s
     return trainer_load_parameters(predict->trainer, config->weights, err);
 }
 
+/* Rows are written in the end, where the file that they would replace has been read. */
+static int check_out(const struct agent_config *config, struct mst_error *err)
+{
+    const char *const inputs[] = {config->model, config->weights};
+    struct stat out, input;
+    if (!config->out)
+        return 0;
+    const int r = mst_file_check_output(config->out, err);
+    if (r < 0 || stat(config->out, &out) < 0)
+        return r;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(inputs); i++)
+        if (stat(inputs[i], &input) == 0 && input.st_dev == out.st_dev && input.st_ino == out.st_ino)
+            return mst_error_set(err, -EINVAL, "write '%s': it is the same file as '%s', which is read",
+                                 config->out, inputs[i]);
+    if (trainer_data_has_file(config->data, config->out))
+        return mst_error_set(err, -EINVAL, "write '%s': it is a file of the data set '%s'", config->out,
+                             config->data);
+    return 0;
+}
+
 static int prepare(struct predict *predict, const struct trainer_dataset **ret_set, struct mst_error *err)
 {
-    int r = trainer_model_read(predict->config->model, &predict->model, err);
+    int r = check_out(predict->config, err);
+    if (r == 0)
+        r = trainer_model_read(predict->config->model, &predict->model, err);
     if (r == 0)
         r = open_data(predict, err);
     if (r == 0)

@@ -18,12 +18,28 @@ static char *result_path(const struct train *train, const char *kind, const char
     return mst_format("%s/%s-%s.%s", train->site.config->out, kind, train->slot, suffix);
 }
 
+/* What cannot be written at the end is told before the work. */
+static int check_outputs(const struct train *train, struct mst_error *err)
+{
+    static const char *const names[] = {TRAIN_MODEL_FILE_NAME, TRAIN_BEST_FILE_NAME, TRAIN_NPZ_FILE_NAME,
+                                        TRAIN_ONNX_FILE_NAME};
+    int r = 0;
+    for (size_t i = 0; i < MST_ARRAY_COUNT(names) && r == 0; i++) {
+        mst_cleanup(mst_freep) char *path = mst_path_join(train->site.config->out, names[i]);
+        r = path ? mst_file_check_output(path, err)
+                 : mst_error_set(err, -ENOMEM, "name the model files: no memory");
+    }
+    return r;
+}
+
 int train_make_history(struct train *train, struct mst_error *err)
 {
     mst_cleanup(mst_freep) char *path = result_path(train, "history", "csv");
     if (!path)
         return mst_error_set(err, -ENOMEM, "name the history file: no memory");
-    const int r = mst_make_folders(train->site.config->out, FOLDER_MODE, err);
+    int r = mst_make_folders(train->site.config->out, FOLDER_MODE, err);
+    if (r == 0)
+        r = check_outputs(train, err);
     return r < 0 ? r : trainer_history_new(path, train->slot, &train->history, err);
 }
 

@@ -2,9 +2,11 @@
 #include "data.h"
 
 #include "muster/cleanup.h"
+#include "muster/file.h"
 #include "safetensors.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 int data_take_validation(struct trainer_data *data, const struct trainer_data_options *options,
                          struct mst_error *err)
@@ -74,6 +76,36 @@ int trainer_data_open(const char *folder, const struct trainer_data_options *opt
     *ret_data = data;
     data = (struct trainer_data){0};
     return 0;
+}
+
+bool trainer_data_has_file(const char *folder, const char *path)
+{
+    mst_cleanup(description_release) struct description description = {0};
+    struct mst_error err;
+    struct stat file, other;
+
+    if (stat(path, &file) < 0)
+        return false;
+    const bool described = description_read(folder, &description, &err) == 0;
+    const char *const names[] = {
+        DESCRIPTION_NAME,
+        described ? description.train : NULL,
+        described ? description.test : NULL,
+        "train-images-idx3-ubyte",
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte",
+        "train-labels-idx1-ubyte.gz",
+        "t10k-images-idx3-ubyte",
+        "t10k-images-idx3-ubyte.gz",
+        "t10k-labels-idx1-ubyte",
+        "t10k-labels-idx1-ubyte.gz",
+    };
+    for (size_t i = 0; i < MST_ARRAY_COUNT(names); i++) {
+        mst_cleanup(mst_freep) char *read = names[i] ? mst_path_join(folder, names[i]) : NULL;
+        if (read && stat(read, &other) == 0 && other.st_dev == file.st_dev && other.st_ino == file.st_ino)
+            return true;
+    }
+    return false;
 }
 
 void trainer_data_release(struct trainer_data *data)

@@ -78,6 +78,32 @@ failed "is not a finite number: its parameters are too large for these data" pre
     --weights "$work/small/model.safetensors" --data "$work/large" --out "$work/large.csv"
 [ ! -e "$work/large.csv" ] || fail "rows without numbers were written"
 
+# Results replace files, and nothing else: no pipe, no link, and none of the files that are read.
+weights="$work/small/model.safetensors"
+rows=(predict --model "$work/m.json" --weights "$weights" --data "$work/small")
+ln -s small/model.safetensors "$work/link"
+ln "$weights" "$work/other-name"
+sum=$(sha256sum <"$weights")
+refused "expected a file or nothing there, and it is a pipe" "${rows[@]}" --out "$work/pipe"
+refused "expected a file or nothing there, and it is a link" "${rows[@]}" --out "$work/link"
+refused "expected a file or nothing there, and it is a folder" "${rows[@]}" --out "$work/small"
+for out in "$weights" "$work/other-name"; do
+    refused "it is the same file as '$weights', which is read" "${rows[@]}" --out "$out"
+done
+refused "it is the same file as '$work/m.json'" "${rows[@]}" --out "$work/m.json"
+for file in train.csv dataset.json; do
+    refused "it is a file of the data set '$work/small'" "${rows[@]}" --out "$work/small/$file"
+done
+[ -p "$work/pipe" ] && [ -L "$work/link" ] && [ "$(sha256sum <"$weights")" = "$sum" ] || fail "a refused output was replaced"
+mkdir "$work/occupied"
+mkfifo "$work/occupied/model.safetensors"
+failed_or_refused=0
+"$MUSTER_AGENT" train --out "$work/occupied" --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 --batch 2 \
+    >"$work/occupied.events" 2>"$work/occupied.err" || failed_or_refused=$?
+[ "$failed_or_refused" -ne 0 ] || fail "a pipe was replaced by a model"
+grep -qF "and it is a pipe" "$work/occupied.err" || fail "nobody is told of the pipe"
+! grep -q first_step "$work/occupied.events" || fail "the pipe is told of after the work"
+
 # Descriptors that are closed at the start are nobody's: a pipe of the agent's own would take their place, and what is
 # written to stdout would come back as a signal.
 "$MUSTER_AGENT" train --slot closed --out "$work/closed" --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 \

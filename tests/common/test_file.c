@@ -59,6 +59,30 @@ static void closed_standard_descriptors_are_taken(void **state)
     }
 }
 
+static void only_a_file_or_nothing_is_written_over(void **state)
+{
+    const struct test_folder *folder = *state;
+    char path[320], file[320];
+    struct stat status;
+    test_write(test_path(folder, "file", file), "x", 1);
+    assert_int_equal(mst_file_write_atomic(file, "y", 1, 0600, NULL), 0);
+    test_path(folder, "other", path);
+    for (int kind = 0; kind < 3; kind++) {
+        struct mst_error err = MST_ERROR_INIT;
+        static const char *const says[] = {"it is a pipe", "it is a link", "it is a folder"};
+        assert_int_equal(kind == 0   ? mkfifo(path, 0600)
+                         : kind == 1 ? symlink(file, path)
+                                     : mkdir(path, 0700),
+                         0);
+        assert_int_equal(mst_file_write_atomic(path, "z", 1, 0600, &err), kind == 2 ? -EISDIR : -EINVAL);
+        if (!strstr(err.text, says[kind]))
+            fail_msg("%s", err.text);
+        assert_int_equal(lstat(path, &status), 0);
+        assert_false(S_ISREG(status.st_mode));
+        assert_int_equal(remove(path), 0);
+    }
+}
+
 static void what_cannot_be_read_leaves_the_content_as_it_was(void **state)
 {
     const struct test_folder *folder = *state;
@@ -272,6 +296,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_is_read_whole_and_appended, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(only_a_file_or_nothing_is_written_over, test_folder_setup,
                                         test_folder_teardown),
         cmocka_unit_test(closed_standard_descriptors_are_taken),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_leaves_the_content_as_it_was, test_folder_setup,

@@ -17,6 +17,11 @@ int mst_file_open(const char *path, int *ret_fd, struct mst_error *err);
  * appended, and as it was before after an error. */
 int mst_file_read(const char *path, struct mst_buf *ret_content, struct mst_error *err);
 
+/* Whether a file may be written at `path` as below: a regular file is there, or nothing. A rename would put a
+ * file in the place of a device or a pipe, and cut a link from what it leads to: -EINVAL, and -EISDIR for a
+ * folder. */
+int mst_file_check_output(const char *path, struct mst_error *err);
+
 /* Write to a temporary name beside `path`, fsync, rename over it, fsync the folder. On an error nothing is
  * left behind and an older file stands as it was, unless it was the folder that could not be synced: then the
  * new file stands, and a crash may take it away. `mode` as for chmod(2). */

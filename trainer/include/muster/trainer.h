@@ -70,6 +70,9 @@ struct trainer_data_options {
  * Errors: -EBADMSG and -EINVAL name the file, and in CSV the line; else what the system says. */
 int trainer_data_open(const char *folder, const struct trainer_data_options *options,
                       struct trainer_data *ret_data, struct mst_error *err);
+/* Whether the file at `path` is one that is read for this folder's data set: its description, or a file of IDX
+ * or CSV. */
+bool trainer_data_has_file(const char *folder, const char *path);
 void trainer_data_release(struct trainer_data *data); /* usable with mst_cleanup() */
 
 /* Read a pair of IDX files (http://yann.lecun.com/exdb/mnist/ describes the format), plain or .gz by content.
