@@ -14,7 +14,8 @@
 
 #define ROWS_MAX_BYTES ((size_t)4 << 30)
 #define FILE_MODE      0644
-#define NAME_BYTES     128
+#define NUMBER_BYTES   24
+#define SHOWN_BYTES    128 /* of a name in the table; whole in JSON and in the rows */
 
 void predict_result_release(struct predict_result *result)
 {
@@ -76,18 +77,34 @@ int predict_result_count(struct predict_result *result, struct mst_error *err)
     return 0;
 }
 
-/* The name that output `c` has in the data, or its number. */
-static const char *class_name(const struct predict_result *result, size_t c, char text[static NAME_BYTES])
+/* The name that output `c` has in the data, or its number in `text`. */
+static const char *class_name(const struct predict_result *result, size_t c, char text[static NUMBER_BYTES])
 {
     const cJSON *output =
         cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(result->encoding, "outputs"), 0);
     const cJSON *names = cJSON_GetObjectItemCaseSensitive(output, "categories");
     const cJSON *name = cJSON_GetArrayItem(names, (int)c);
     if (cJSON_IsString(name))
-        (void)snprintf(text, NAME_BYTES, "%s", name->valuestring);
-    else
-        (void)snprintf(text, NAME_BYTES, "%zu", c);
+        return name->valuestring;
+    (void)snprintf(text, NUMBER_BYTES, "%zu", c);
     return text;
+}
+
+/* For a terminal: control characters as \xNN, so that a name stays in its line and commands nothing, and the
+ * end of a long one as "...". */
+static const char *show_name(const char *name, char shown[static SHOWN_BYTES])
+{
+    const size_t most = SHOWN_BYTES - sizeof "\\xNN...";
+    size_t used = 0;
+    for (; *name && used < most; name++) {
+        const unsigned char byte = (unsigned char)*name;
+        if (byte < ' ' || byte == 0x7f)
+            used += (size_t)snprintf(shown + used, SHOWN_BYTES - used, "\\x%02x", byte);
+        else
+            shown[used++] = *name;
+    }
+    (void)snprintf(shown + used, SHOWN_BYTES - used, "%s", *name ? "..." : "");
+    return shown;
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -98,8 +115,8 @@ static double share(uint64_t part, uint64_t whole)
 static int add_class(struct mst_table *table, const struct predict_result *result, size_t c)
 {
     const struct predict_class *class = &result->classes[c];
-    char name[NAME_BYTES];
-    int r = mst_table_cell(table, "%s", class_name(result, c, name));
+    char name[NUMBER_BYTES], shown[SHOWN_BYTES];
+    int r = mst_table_cell(table, "%s", show_name(class_name(result, c, name), shown));
     if (r == 0)
         r = mst_table_cell(table, "%" PRIu64, class->predicted);
     if (r < 0 || result->unlabelled)
@@ -147,7 +164,7 @@ int predict_print_table(const struct predict_result *result, struct mst_error *e
 static int add_class_json(cJSON *list, const struct predict_result *result, size_t c)
 {
     const struct predict_class *class = &result->classes[c];
-    char name[NAME_BYTES];
+    char name[NUMBER_BYTES];
     cJSON *item = cJSON_CreateObject();
     if (!item || !cJSON_AddItemToArray(list, item)) {
         cJSON_Delete(item);
@@ -194,7 +211,7 @@ static int add_label_row(struct mst_buf *rows, const struct predict_result *resu
 {
     const float *outputs = result->outputs + i * result->width;
     const size_t predicted = largest(outputs, result->width);
-    char name[NAME_BYTES];
+    char name[NUMBER_BYTES];
     int r = mst_buf_printf(rows, "%zu,", i);
     if (r == 0)
         r = mst_csv_append(

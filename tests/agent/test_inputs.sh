@@ -104,6 +104,21 @@ failed_or_refused=0
 grep -qF "and it is a pipe" "$work/occupied.err" || fail "nobody is told of the pipe"
 ! grep -q first_step "$work/occupied.events" || fail "the pipe is told of after the work"
 
+# Names of classes go to a terminal without what they would command there, and are whole elsewhere.
+mkdir "$work/names"
+long=$(printf 'n%.0s' {1..200})
+printf 'x,label\n1,"a\n\033[31m"\n-1,%s1\n2,%s2\n' "$long" "$long" >"$work/names/train.csv"
+sed 's/"units": 2/"units": 3/' "$work/m.json" >"$work/m3.json"
+train names --model "$work/m3.json" --data "$work/names" --steps 3 --epochs 1 --batch 2
+rows=(predict --model "$work/m3.json" --weights "$work/names/model.safetensors" --data "$work/names")
+"$MUSTER_AGENT" "${rows[@]}" --out "$work/names.csv" >"$work/names.table"
+grep -qF 'a\x0a\x1b[31m ' "$work/names.table" || fail "the table has no escaped name: $(cat -v "$work/names.table")"
+[ "$(wc -l <"$work/names.table")" -eq 8 ] || fail "a name breaks the table's lines"
+for n in 1 2; do
+    "$MUSTER_AGENT" "${rows[@]}" --format json | jq -e --arg n "$long$n" '.classes | any(.class == $n)' >/dev/null || fail "JSON cuts names"
+    grep -q "^[12],$long$n," "$work/names.csv" || fail "rows cut names"
+done
+
 # Descriptors that are closed at the start are nobody's: a pipe of the agent's own would take their place, and what is
 # written to stdout would come back as a signal.
 "$MUSTER_AGENT" train --slot closed --out "$work/closed" --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 \
