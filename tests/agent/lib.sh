@@ -150,11 +150,12 @@ small_data() {
 }
 
 # train_options WORKERS: what all agents of a test share, in the array `common` and in the environment, so that a test
-# can still say otherwise; small enough for a build with sanitizers
+# can still say otherwise; small enough for a build with sanitizers. MUSTER_TEST_MODEL: another model, for ThreadSanitizer,
+# with which a step of the workload's takes seconds.
 train_options() {
     [ -d "$work/data" ] || small_data
     export MUSTER_EPOCHS=1 MUSTER_STEPS=3 MUSTER_BATCH=8 MUSTER_THREADS=1 MUSTER_WAIT=30s MUSTER_WORKERS=$1 MUSTER_USER=none
-    common=(--model "$source_dir/trainer/models/mnist-cnn.json" --data "$work/data"
+    common=(--model "${MUSTER_TEST_MODEL:-$source_dir/trainer/models/mnist-cnn.json}" --data "$work/data"
         --subnet 10.99.0.0/24 --key-file "$work/key")
 }
 
