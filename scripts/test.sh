@@ -16,7 +16,7 @@ usage() {
 usage: test.sh [--long | --tsan] [--no-lab] [REGEX]
 
   --long     the same tests with large counts: fuzzing, kills, soak (hours)
-  --tsan     only what has threads, built with ThreadSanitizer (a quarter of an hour)
+  --tsan     only what has threads, built with ThreadSanitizer
   --no-lab   leave out what needs engines
   REGEX      only tests whose name matches, as ctest -R takes it
 USAGE

@@ -55,7 +55,6 @@ struct checks_warnings {
     bool no_memory;
 };
 /* A text that is there already is not added again. */
-/* A text that is there already is not added again. */
 void checks_warn(struct checks_warnings *warnings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void checks_warnings_release(struct checks_warnings *warnings);

@@ -17,8 +17,7 @@
 #define CONDUCT_HOSTS_MAX     JOB_WORKERS_MAX
 #define CONDUCT_NAME_BYTES    33
 #define CONDUCT_PATH_BYTES    512
-#define CONDUCT_OUT_MAX_BYTES                                                                                \
-    256 /* the rest of a path is for "/runs/NNN-MODE/TIME-STACK/" and a file there */
+#define CONDUCT_OUT_MAX_BYTES 256 /* behind it come a turn's folder, a run's and a file */
 
 enum conduct_kind { CONDUCT_PROCESS, CONDUCT_CONTAINER };
 enum conduct_network { CONDUCT_NETWORK_HOST, CONDUCT_NETWORK_OVERLAY, CONDUCT_NETWORK_ENCRYPTED };

@@ -14,15 +14,17 @@ struct conduct_results_cpu_row {
     double seconds;
 };
 
+struct conduct_results_start {
+    char node[128];
+    double s; /* when a worker's process started, by its own clock */
+};
+
 struct conduct_results {
     cJSON *run;                           /* run.json; owned */
     struct conduct_results_cpu_row *cpus; /* of workers, from stats.csv; owned */
     size_t cpu_count;
     bool has_cpu;
-    struct conduct_results_start {
-        char node[128];
-        double s; /* when a worker's process started, by its own clock */
-    } * starts;   /* owned */
+    struct conduct_results_start *starts; /* owned */
     size_t start_count;
     double total_seconds, ms_per_step; /* -1; of the worker of rank 0 */
     char digest[72];

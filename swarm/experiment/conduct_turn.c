@@ -17,11 +17,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WATCH_START_MS 60000
-#define WATCH_END_MS   10000
-#define ROWS_MAX_BYTES ((size_t)64 << 20)
-#define OFFSET_KNOWN_MS                                                                                      \
-    100 /* what is known of clocks that agree better tells when workers elsewhere started */
+#define WATCH_START_MS  60000
+#define WATCH_END_MS    10000
+#define ROWS_MAX_BYTES  ((size_t)64 << 20)
+#define OFFSET_KNOWN_MS 100 /* of clocks further apart not enough is known to tell when a worker started */
 
 void turn_host_name(const struct turn *turn, unsigned workload, const char *host, char *name, size_t bytes)
 {
