@@ -108,7 +108,6 @@ static int run(struct predict *predict, const struct trainer_dataset *set, struc
     struct trainer_evaluation evaluation;
     const size_t count = trainer_dataset_count(set), width = trainer_model_classes(predict->model);
     result->set = set;
-    result->unlabelled = predict->data.unlabelled;
     result->count = count;
     result->width = width;
     result->outputs = malloc(count * width * sizeof *result->outputs);
@@ -118,7 +117,7 @@ static int run(struct predict *predict, const struct trainer_dataset *set, struc
     int r = encoding ? mst_json_parse(encoding, strlen(encoding), "encoding", &result->encoding, err) : 0;
     if (r == 0)
         r = trainer_predict(predict->trainer, set, 0, count, result->outputs, err);
-    if (r == 0 && !result->unlabelled) {
+    if (r == 0 && trainer_dataset_is_labelled(set)) {
         r = trainer_evaluate_range(predict->trainer, set, 0, count, &evaluation, err);
         result->has_loss = r == 0;
         result->loss = r == 0 ? evaluation.loss : 0;

@@ -21,8 +21,14 @@ void predict_result_release(struct predict_result *result)
 {
     free(result->outputs);
     free(result->classes);
+    free(result->names);
     cJSON_Delete(result->encoding);
     *result = (struct predict_result){0};
+}
+
+static bool is_labelled(const struct predict_result *result)
+{
+    return trainer_dataset_is_labelled(result->set);
 }
 
 static size_t largest(const float *outputs, size_t width)
@@ -55,6 +61,23 @@ static void count_errors(struct predict_result *result)
     }
 }
 
+/* Where the encoding has names, and for as many outputs as it has. */
+static int find_names(struct predict_result *result, struct mst_error *err)
+{
+    const cJSON *output =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(result->encoding, "outputs"), 0);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(output, "categories");
+    if (!cJSON_IsArray(list))
+        return 0;
+    result->names = calloc(result->width, sizeof *result->names);
+    if (!result->names)
+        return mst_error_set(err, -ENOMEM, "name %zu classes: no memory", result->width);
+    size_t c = 0;
+    for (const cJSON *name = list->child; name && c < result->width; name = name->next)
+        result->names[c++] = cJSON_IsString(name) ? name->valuestring : NULL;
+    return 0;
+}
+
 int predict_result_count(struct predict_result *result, struct mst_error *err)
 {
     if (trainer_dataset_target_size(result->set) > 0) {
@@ -68,24 +91,20 @@ int predict_result_count(struct predict_result *result, struct mst_error *err)
         const size_t predicted = largest(result->outputs + i * result->width, result->width);
         const size_t label = trainer_dataset_label(result->set, i);
         result->classes[predicted].predicted++;
-        if (result->unlabelled)
+        if (!is_labelled(result))
             continue;
         result->classes[label].labelled++;
         result->classes[label].right += label == predicted;
         result->right += label == predicted;
     }
-    return 0;
+    return find_names(result, err);
 }
 
 /* The name that output `c` has in the data, or its number in `text`. */
 static const char *class_name(const struct predict_result *result, size_t c, char text[static NUMBER_BYTES])
 {
-    const cJSON *output =
-        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(result->encoding, "outputs"), 0);
-    const cJSON *names = cJSON_GetObjectItemCaseSensitive(output, "categories");
-    const cJSON *name = cJSON_GetArrayItem(names, (int)c);
-    if (cJSON_IsString(name))
-        return name->valuestring;
+    if (result->names && result->names[c])
+        return result->names[c];
     (void)snprintf(text, NUMBER_BYTES, "%zu", c);
     return text;
 }
@@ -119,7 +138,7 @@ static int add_class(struct mst_table *table, const struct predict_result *resul
     int r = mst_table_cell(table, "%s", show_name(class_name(result, c, name), shown));
     if (r == 0)
         r = mst_table_cell(table, "%" PRIu64, class->predicted);
-    if (r < 0 || result->unlabelled)
+    if (r < 0 || !is_labelled(result))
         return r;
     r = mst_table_cell(table, "%" PRIu64, class->labelled);
     if (r == 0)
@@ -130,8 +149,8 @@ static int add_class(struct mst_table *table, const struct predict_result *resul
 static int print_classes(const struct predict_result *result, struct mst_error *err)
 {
     struct mst_table *table = NULL;
-    int r = mst_table_new(result->unlabelled ? "CLASS|>PREDICTED"
-                                             : "CLASS|>PREDICTED|>SAMPLES|>RECALL|>PRECISION",
+    int r = mst_table_new(is_labelled(result) ? "CLASS|>PREDICTED|>SAMPLES|>RECALL|>PRECISION"
+                                              : "CLASS|>PREDICTED",
                           &table, err);
     if (r < 0)
         return r;
@@ -150,10 +169,10 @@ int predict_print_table(const struct predict_result *result, struct mst_error *e
     if (r < 0)
         return r;
     (void)printf("%ssamples: %zu\n", has_targets ? "" : "\n", result->count);
-    if (!has_targets && !result->unlabelled)
+    if (!has_targets && is_labelled(result))
         (void)printf("accuracy: %.4f (%" PRIu64 " right)\n", share(result->right, result->count),
                      result->right);
-    if (has_targets && !result->unlabelled)
+    if (has_targets && is_labelled(result))
         (void)printf("mean absolute error: %.6g\nmean squared error: %.6g\n", result->absolute,
                      result->square);
     if (result->has_loss)
@@ -172,7 +191,7 @@ static int add_class_json(cJSON *list, const struct predict_result *result, size
     }
     bool good = cJSON_AddStringToObject(item, "class", class_name(result, c, name)) &&
                 cJSON_AddNumberToObject(item, "predicted", (double)class->predicted);
-    if (!result->unlabelled)
+    if (is_labelled(result))
         good = good && cJSON_AddNumberToObject(item, "samples", (double)class->labelled) &&
                cJSON_AddNumberToObject(item, "right", (double)class->right);
     return good ? 0 : -ENOMEM;
@@ -181,9 +200,9 @@ static int add_class_json(cJSON *list, const struct predict_result *result, size
 static int build_json(const struct predict_result *result, cJSON *json)
 {
     bool good = cJSON_AddNumberToObject(json, "samples", (double)result->count) != NULL;
-    if (!result->unlabelled && result->classes)
+    if (is_labelled(result) && result->classes)
         good = good && cJSON_AddNumberToObject(json, "accuracy", share(result->right, result->count));
-    if (!result->unlabelled && !result->classes)
+    if (is_labelled(result) && !result->classes)
         good = good && cJSON_AddNumberToObject(json, "mean_absolute_error", result->absolute) &&
                cJSON_AddNumberToObject(json, "mean_squared_error", result->square);
     if (result->has_loss)
@@ -215,7 +234,7 @@ static int add_label_row(struct mst_buf *rows, const struct predict_result *resu
     int r = mst_buf_printf(rows, "%zu,", i);
     if (r == 0)
         r = mst_csv_append(
-            rows, result->unlabelled ? "" : class_name(result, trainer_dataset_label(result->set, i), name),
+            rows, is_labelled(result) ? class_name(result, trainer_dataset_label(result->set, i), name) : "",
             ',');
     if (r == 0)
         r = mst_csv_append(rows, class_name(result, predicted, name), ',');

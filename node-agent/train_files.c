@@ -2,6 +2,7 @@
 /* The training's results: histories, step logs and the model, in the folder of `--out`. */
 #include "muster/cleanup.h"
 #include "muster/file.h"
+#include "muster/log.h"
 #include "train_private.h"
 
 #include <stdlib.h>
@@ -55,6 +56,29 @@ static int save_others(struct train *train, struct mst_error *err)
     return r == 0 && config->onnx ? trainer_save_onnx(train->trainer, onnx, NULL, err) : r;
 }
 
+/* What an earlier training left in the folder and this one does not write would be taken for this one's. */
+static int warn_of_others(const struct train *train, struct mst_error *err)
+{
+    const struct agent_config *config = train->site.config;
+    const struct {
+        bool written;
+        const char *name;
+    } files[] = {
+        {train->data.validation != NULL, TRAIN_BEST_FILE_NAME},
+        {config->npz, TRAIN_NPZ_FILE_NAME},
+        {config->onnx, TRAIN_ONNX_FILE_NAME},
+    };
+    for (size_t i = 0; i < MST_ARRAY_COUNT(files); i++) {
+        mst_cleanup(mst_freep) char *path =
+            files[i].written ? NULL : mst_path_join(config->out, files[i].name);
+        if (!files[i].written && !path)
+            return mst_error_set(err, -ENOMEM, "name the model files: no memory");
+        if (path && access(path, F_OK) == 0)
+            mst_log_warn("train", "'%s' is not of this training: it was there before", path);
+    }
+    return 0;
+}
+
 int train_save(void *state, struct mst_error *err)
 {
     struct train *train = state;
@@ -71,6 +95,8 @@ int train_save(void *state, struct mst_error *err)
     r = trainer_save(train->trainer, path, &saved, err);
     if (r == 0)
         r = save_others(train, err);
+    if (r == 0)
+        r = warn_of_others(train, err);
     if (r < 0)
         return r;
     train_report_saved(train, path, &saved);

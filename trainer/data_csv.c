@@ -103,6 +103,7 @@ static int make_set(const struct table_plan *plan, const struct table *table, si
     set->shape = (struct trainer_shape){.count = 1, .dims = {width}};
     set->floats = malloc(count * width * sizeof *set->floats);
     set->target_size = has_targets ? outputs : 0;
+    set->unlabelled = outputs == 0 || table->lacks_output;
     if (has_targets)
         set->targets = malloc(count * outputs * sizeof *set->targets);
     else
@@ -214,7 +215,5 @@ int data_csv_open(const char *folder, const struct description *description,
     struct trainer_dataset *const sets[] = {ret_data->train, ret_data->validation, ret_data->test};
     for (size_t i = 0; i < MST_ARRAY_COUNT(sets) && r >= 0; i++)
         r = give_shape(description, sets[i], err);
-    ret_data->unlabelled = reading.plan.count == reading.plan.input_count || reading.train.lacks_output ||
-                           reading.test.lacks_output;
     return r;
 }

@@ -257,6 +257,7 @@ static int make_set(struct listing *listing, const struct names *classes, struct
     set->shape = *shape;
     set->count = listing->paths.count;
     set->classes = classes->count;
+    set->unlabelled = listing->unlabelled;
     set->labels = listing->labels;
     listing->labels = NULL;
     *ret_set = set;
@@ -309,7 +310,7 @@ static int take_encoding(const char *text, struct names *classes, struct mst_err
 
 static int open_part(const char *folder, const char *part, struct names *classes, bool required,
                      bool labels_optional, struct trainer_shape *shape, struct trainer_dataset **ret_set,
-                     bool *ret_unlabelled, struct mst_error *err)
+                     struct mst_error *err)
 {
     mst_cleanup(listing_release) struct listing listing = {0};
     mst_cleanup(mst_freep) char *path = mst_path_join(folder, part);
@@ -322,7 +323,6 @@ static int open_part(const char *folder, const char *part, struct names *classes
     int r = list_part(path, classes, labels_optional, &listing, err);
     if (r >= 0)
         r = make_set(&listing, classes, shape, ret_set, err);
-    *ret_unlabelled = *ret_unlabelled || listing.unlabelled;
     return r;
 }
 
@@ -336,11 +336,9 @@ int data_images_open(const char *folder, const struct description *description,
 
     int r = known ? take_encoding(options->encoding, &classes, err) : 0;
     if (r >= 0)
-        r = open_part(folder, "train", &classes, !known, false, &shape, &ret_data->train,
-                      &ret_data->unlabelled, err);
+        r = open_part(folder, "train", &classes, !known, false, &shape, &ret_data->train, err);
     if (r >= 0)
-        r = open_part(folder, "test", &classes, false, known, &shape, &ret_data->test, &ret_data->unlabelled,
-                      err);
+        r = open_part(folder, "test", &classes, false, known, &shape, &ret_data->test, err);
     if (r >= 0)
         r = write_encoding(&classes, &ret_data->encoding, err);
     return r >= 0 && ret_data->train ? data_take_validation(ret_data, options, err) : r;

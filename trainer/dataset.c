@@ -182,8 +182,11 @@ static int take_marked(struct trainer_dataset *set, const bool *marked, size_t m
 
     if (!taken)
         return mst_error_set(err, -ENOMEM, "no memory for a data set");
-    *taken = (struct trainer_dataset){
-        .shape = set->shape, .count = marked_count, .classes = set->classes, .target_size = set->target_size};
+    *taken = (struct trainer_dataset){.shape = set->shape,
+                                      .count = marked_count,
+                                      .classes = set->classes,
+                                      .target_size = set->target_size,
+                                      .unlabelled = set->unlabelled};
     list_columns(set, from);
     list_columns(taken, to);
     for (size_t c = 0; c < COLUMNS; c++) {
@@ -270,6 +273,11 @@ size_t trainer_dataset_classes(const struct trainer_dataset *dataset)
 size_t trainer_dataset_target_size(const struct trainer_dataset *dataset)
 {
     return dataset->target_size;
+}
+
+bool trainer_dataset_is_labelled(const struct trainer_dataset *dataset)
+{
+    return !dataset->unlabelled;
 }
 
 uint32_t trainer_dataset_label(const struct trainer_dataset *dataset, size_t sample)

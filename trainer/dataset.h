@@ -11,6 +11,7 @@ struct trainer_dataset {
     size_t count;
     size_t classes;     /* that labels lie in; 0: targets instead */
     size_t target_size; /* floats in a sample's target; 0: labels instead */
+    bool unlabelled;    /* labels or targets are not known: zeros stand for them */
     /* All owned, row order; one of each pair. */
     uint8_t *values; /* count * elements(shape), scaled to [0, 1] when gathered */
     float *floats;   /* count * elements(shape), as they are */

@@ -124,4 +124,19 @@ done
 "$MUSTER_AGENT" train --slot closed --out "$work/closed" --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 \
     --batch 2 --lr 1000 <&- >&- 2>&- || fail "exit $? with all three descriptors closed"
 cmp "$work/closed/model.safetensors" "$work/small/model.safetensors" || fail "another model with closed descriptors"
+
+# A part without labels takes nothing from the other, which has some.
+mkdir "$work/half"
+cp "$work/small/train.csv" "$work/half"
+printf 'x\n3\n' >"$work/half/test.csv"
+sed 's/"train": "train.csv"/&, "test": "test.csv"/' "$work/small/dataset.json" >"$work/half/dataset.json"
+rows=(predict --model "$work/m.json" --weights "$work/small/model.safetensors" --data "$work/half" --format json)
+"$MUSTER_AGENT" "${rows[@]}" --part train | jq -e '.accuracy >= 0' >/dev/null || fail "labels of the training part are not used"
+"$MUSTER_AGENT" "${rows[@]}" | jq -e 'has("accuracy") | not' >/dev/null || fail "an accuracy without labels"
+
+# What another training left in the folder is told of, and stays.
+touch "$work/closed/model.onnx"
+train closed --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 --batch 2 --save-formats npz
+[ "$(grep -c "is not of this training: it was there before" "$work/closed.err")" -eq 1 ] || fail "not one line on model.onnx"
+grep -q "/model.onnx' is not" "$work/closed.err" && [ -e "$work/closed/model.onnx" ] || fail "$(cat "$work/closed.err")"
 echo "inputs: pipes refused, epochs as long as the data"

@@ -72,7 +72,7 @@ static void check_set(const struct trainer_dataset *set, const struct trainer_da
         abort();
     for (size_t i = 0; i < trainer_dataset_count(set); i++) {
         if (targets == 0 && trainer_dataset_label(set, i) >= trainer_dataset_classes(set) &&
-            !data->unlabelled)
+            trainer_dataset_is_labelled(set))
             abort();
         for (size_t t = 0; t < targets; t++) {
             if (!isfinite(trainer_dataset_target(set, i)[t]))

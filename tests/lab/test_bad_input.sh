@@ -120,6 +120,10 @@ expect_refusal 2 "muster-agent: subnet 10\\.99\\.0\\.0/24 is not attached here; 
     "${agent[@]}" --insecure --workers 2 --subnet 10.99.0.0/24 --model "$model" --data "$source_root/data/mnist"
 expect_equal "$(ls results)" "" "results of what was refused"
 
+# OpenBLAS's threads wait for memory without end, and are waited for when a process exits.
+expect_refusal 2 "muster-agent: unknown verb 'nosuch'; .*" \
+    bash -c 'ulimit -v 100000 && exec "$0" nosuch' "$build/node-agent/muster-agent"
+
 # --- what only a worker can tell: its own line, and nothing left ------------------------------------------
 
 step "a model that does not fit the data ends the run with the worker's own line"

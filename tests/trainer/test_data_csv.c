@@ -46,7 +46,7 @@ static void a_file_with_a_column_label_needs_no_description(void **state)
     /* x: mean 2, deviation sqrt(2/3); y: mean 30 */
     assert_true(fabsf(data.train->floats[0] + 1.2247449f) < 1e-6f);
     assert_true(data.test->floats[0] == 0 && data.test->floats[1] == 0);
-    assert_false(data.unlabelled);
+    assert_true(trainer_dataset_is_labelled(data.train) && trainer_dataset_is_labelled(data.test));
     trainer_data_release(&data);
 }
 
@@ -165,7 +165,7 @@ static void other_rows_are_made_as_those_that_trained(void **state)
     const struct trainer_data_options options = {.encoding = data.encoding};
     again = open_data(state, &options);
     assert_null(again.train);
-    assert_true(again.unlabelled);
+    assert_false(trainer_dataset_is_labelled(again.test));
     assert_string_equal(again.encoding, data.encoding); /* the classes' names stay known */
     assert_int_equal(again.test->shape.dims[0], 3);
     assert_memory_equal(again.test->floats, data.test->floats, 3 * sizeof(float));

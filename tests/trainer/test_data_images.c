@@ -133,7 +133,7 @@ static void folders_are_classes_and_files_their_samples(void **state)
     text_put(state, "dataset.json", "{\"format\": \"images\"}");
     const struct trainer_data_options options = {.encoding = data.encoding};
     struct trainer_data later = open_data(state, &options);
-    assert_true(later.unlabelled);
+    assert_false(trainer_dataset_is_labelled(later.test));
     assert_int_equal(later.test->classes, 2);
     trainer_data_release(&later);
     trainer_data_release(&data);

@@ -56,7 +56,6 @@ struct trainer_data {
     /* JSON: what the values were made of (columns, categories, normalisation) and the classes' names, so that
      * others can be made in the same way; NULL where there is nothing to say. Owned, as the sets. */
     char *encoding;
-    bool unlabelled; /* labels or targets are not known: zeros stand for them */
 };
 struct trainer_data_options {
     double validation; /* in [0, 1): the share of the training samples that is kept apart */
@@ -111,6 +110,8 @@ void trainer_dataset_free(struct trainer_dataset *dataset); /* NULL is fine */
 size_t trainer_dataset_count(const struct trainer_dataset *dataset);
 size_t trainer_dataset_classes(const struct trainer_dataset *dataset);     /* 0: it has targets */
 size_t trainer_dataset_target_size(const struct trainer_dataset *dataset); /* floats; 0: it has labels */
+/* False: labels or targets are not known, and zeros stand for them. */
+bool trainer_dataset_is_labelled(const struct trainer_dataset *dataset);
 uint32_t trainer_dataset_label(const struct trainer_dataset *dataset, size_t sample);
 const float *trainer_dataset_target(const struct trainer_dataset *dataset, size_t sample); /* borrowed */
 struct trainer_shape trainer_dataset_shape(const struct trainer_dataset *dataset);
