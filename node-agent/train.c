@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/cleanup.h"
 #include "muster/clock.h"
 #include "muster/log.h"
 #include "train_private.h"
@@ -41,6 +42,25 @@ void train_free(struct train *train)
     free(train);
 }
 
+/* With the same layers another meaning of an input or of a class is possible, as for fine-tuning on other
+ * labels; but where it was not meant, nothing else would show it than a poor loss. */
+static int compare_encodings(const struct train *train, struct mst_error *err)
+{
+    const char *init = train->site.config->init, *now = train->data.encoding;
+    mst_cleanup(mst_freep) char *trained = NULL;
+    char column[TRAINER_COLUMN_BYTES];
+    int r = trainer_saved_encoding(init, &trained, err);
+    if (r < 0 || !trained || !now)
+        return r;
+    r = trainer_encodings_agree(trained, now, column, err);
+    if (r < 0)
+        return mst_error_wrap(err, r, "'%s'", init);
+    if (r == 0)
+        mst_log_warn("train", "'%s' was trained with other categories of column %s, or in another order",
+                     init, column);
+    return 0;
+}
+
 int train_prepare(void *state, struct mst_error *err)
 {
     struct train *train = state;
@@ -49,6 +69,8 @@ int train_prepare(void *state, struct mst_error *err)
     int r = trainer_new(&train->config, &train->trainer, err);
     if (r == 0 && train->site.config->init)
         r = trainer_load_parameters(train->trainer, train->site.config->init, err);
+    if (r == 0 && train->site.config->init)
+        r = compare_encodings(train, err);
     if (r < 0) {
         trainer_free(train->trainer);
         train->trainer = NULL;

@@ -139,4 +139,18 @@ touch "$work/closed/model.onnx"
 train closed --model "$work/m.json" --data "$work/small" --steps 3 --epochs 1 --batch 2 --save-formats npz
 [ "$(grep -c "is not of this training: it was there before" "$work/closed.err")" -eq 1 ] || fail "not one line on model.onnx"
 grep -q "/model.onnx' is not" "$work/closed.err" && [ -e "$work/closed/model.onnx" ] || fail "$(cat "$work/closed.err")"
+
+# Fine-tuning on the same classes in another order is possible, and told.
+for order in ab ba; do
+    mkdir "$work/$order"
+    printf 'x,label\n1,a\n-1,b\n' >"$work/$order/train.csv"
+    echo '{"format": "csv", "train": "train.csv", "label": "label", "classes": ["'"${order:0:1}"'", "'"${order:1}"'"]}' \
+        >"$work/$order/dataset.json"
+    train "$order" --model "$work/m.json" --data "$work/$order" --steps 1 --epochs 1 --batch 2 \
+        ${first:+--init "$work/$first/model.safetensors"}
+    first=$order
+done
+grep -qF "was trained with other categories of column 'label', or in another order" "$work/ba.err" || fail "nobody tells of classes in another order"
+train again --model "$work/m.json" --data "$work/ba" --steps 1 --epochs 1 --batch 2 --init "$work/ba/model.safetensors"
+! grep -q "level=warn" "$work/again.err" || fail "equal classes: $(cat "$work/again.err")"
 echo "inputs: pipes refused, epochs as long as the data"

@@ -463,6 +463,11 @@ int trainer_load_parameters(struct trainer *trainer, const char *path, struct ms
 /* The encoding of the data that a saved file's model was trained with, for trainer_data_open(); *ret_encoding
  * is owned by the caller, and NULL when the file does not have one. */
 int trainer_saved_encoding(const char *path, char **ret_encoding, struct mst_error *err);
+#define TRAINER_COLUMN_BYTES 72
+/* Whether categories and classes become the same numbers by two encodings: 1; or 0, and ret_column names the
+ * first column in which they do not, for a message. -EBADMSG: one of them is no encoding. */
+int trainer_encodings_agree(const char *trained, const char *now, char ret_column[static TRAINER_COLUMN_BYTES],
+                            struct mst_error *err);
 
 /* ---- checkpoints --------------------------------------------------------------------------------------- */
 
