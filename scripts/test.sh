@@ -57,7 +57,7 @@ main() {
     if has_tests asan -LE lab; then
         any=1
         say "tests on the sanitized build"
-        # Two jobs for two cores; namespaces and faults keep out of each other's way by RESOURCE_LOCK.
+        # Two jobs for two cores: each test has its own namespaces, ports and folders.
         ctest --preset asan -LE lab -j 2 "${select[@]}" || status=$?
     fi
     if [[ -n $lab ]] && has_tests release -L lab; then
