@@ -57,8 +57,9 @@ main() {
     if has_tests asan -LE lab; then
         any=1
         say "tests on the sanitized build"
-        # Two jobs for two cores: each test has its own namespaces, ports and folders.
-        ctest --preset asan -LE lab -j 2 "${select[@]}" || status=$?
+        # Each test has its own namespaces, ports and folders. Four jobs for two cores: most of them wait, and those that
+        # compute count for two (PROCESSORS).
+        ctest --preset asan -LE lab -j 4 "${select[@]}" || status=$?
     fi
     if [[ -n $lab ]] && has_tests release -L lab; then
         any=1
