@@ -365,13 +365,14 @@ static void close_with(struct json *json, const char *end)
     add(json, end);
 }
 
-static void add_values(struct json *json, const struct history *history, const struct history_series *series,
-                       size_t value, const char *key, uint64_t first)
+/* Ticks [begin, end). */
+static void add_row(struct json *json, const struct history *history, const struct history_series *series,
+                    size_t value, const char *key, uint64_t begin, uint64_t end)
 {
     add(json, "\"");
     add(json, key);
     add(json, "\":[");
-    for (uint64_t tick = first; json->code == 0 && tick < history->ticks; tick++) {
+    for (uint64_t tick = begin; json->code == 0 && tick < end; tick++) {
         const float number = value_at(history, series, value, tick);
         if (!isfinite(number))
             json->code = mst_buf_append_text(json->text, "null,");
@@ -380,6 +381,24 @@ static void add_values(struct json *json, const struct history *history, const s
                 mst_buf_printf(json->text, fabsf(number) >= 1e4f ? "%.0f," : "%.4g,", (double)number);
     }
     close_with(json, "],");
+}
+
+/* Only from a series' first tick to its last: where containers come and go, most ticks of most series would
+ * be nulls, which are a hundred times what there is to tell. */
+static void add_values(struct json *json, const struct history *history, const struct history_series *series,
+                       const char *const *keys, size_t values, uint64_t first)
+{
+    const uint64_t begin = series->first_tick > first ? series->first_tick : first;
+    const uint64_t end = series->last_tick + 1 < history->ticks ? series->last_tick + 1 : history->ticks;
+    add_number(json, "first", (double)(begin - first));
+    for (size_t v = 0; v < values; v++)
+        add_row(json, history, series, v, keys[v], begin, end);
+}
+
+/* What had gone before `first` is not told again and again to who has it. */
+static bool is_told(const struct history *history, const struct history_series *series, uint64_t first)
+{
+    return series->last_tick >= first || series->last_tick + 1 >= history->ticks;
 }
 
 static void add_container_json(struct json *json, const struct history *history,
@@ -398,8 +417,7 @@ static void add_container_json(struct json *json, const struct history *history,
     add_number(json, "started", series->started_s);
     add_number(json, "limit", (double)series->limit_bytes);
     add_number(json, "threads", (double)series->threads);
-    for (size_t v = 0; v < HISTORY_VALUES; v++)
-        add_values(json, history, series, v, keys[v], first);
+    add_values(json, history, series, keys, HISTORY_VALUES, first);
     close_with(json, "},");
 }
 
@@ -423,8 +441,7 @@ static void add_training_json(struct json *json, const struct history *history,
     add_number(json, "recoveries", (double)training->recoveries);
     add_number(json, "test_accuracy",
                training->groups & MONITOR_TRAINING_TEST ? training->test_accuracy : (double)NAN);
-    for (size_t v = 0; v < HISTORY_TRAINING_VALUES; v++)
-        add_values(json, history, series, v, keys[v], first);
+    add_values(json, history, series, keys, HISTORY_TRAINING_VALUES, first);
     close_with(json, "},");
 }
 
@@ -449,12 +466,16 @@ int history_json(const struct history *history, double since_s, bool has_day, st
         json.code = mst_buf_printf(text, "%.3f,", history->times[tick % history->capacity]);
     close_with(&json, "],");
     add(&json, "\"containers\":[");
-    for (size_t i = 0; i < history->count; i++)
-        add_container_json(&json, history, history->series[i], first);
+    for (size_t i = 0; i < history->count; i++) {
+        if (is_told(history, history->series[i], first))
+            add_container_json(&json, history, history->series[i], first);
+    }
     close_with(&json, "],");
     add(&json, "\"trainings\":[");
-    for (size_t i = 0; i < history->training_count; i++)
-        add_training_json(&json, history, history->trainings[i], first);
+    for (size_t i = 0; i < history->training_count; i++) {
+        if (is_told(history, history->trainings[i], first))
+            add_training_json(&json, history, history->trainings[i], first);
+    }
     close_with(&json, "]}\n");
     return json.code;
 }

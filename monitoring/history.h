@@ -44,7 +44,9 @@ void history_release(struct history *history);
 int history_add(struct history *history, const struct monitor_pass *pass, struct mst_error *err);
 
 /* Everything after `since_s` (0: all that is there) as JSON: {"node","version","day","cpus","times":[...],
- * "containers":[{"id","name",...,"cpu":[...],...}],"trainings":[...]}. What is not known is null. */
+ * "containers":[{"id","name",...,"first","cpu":[...],...}],"trainings":[...]}. Values are those of the times
+ * from number `first` on, as many as there are up to the newest in which it was seen; one that is not known
+ * is null. */
 int history_json(const struct history *history, double since_s, bool has_day, struct mst_buf *text);
 
 #endif

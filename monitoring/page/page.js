@@ -38,7 +38,8 @@ function newest(series) {
 
 // ---- what has come ----
 
-// Series grow with the times; one that was not there before begins with nothing.
+// Series grow with the times; one that was not there before begins with nothing. What has come of one are the values
+// from time number `first` on, until it was gone.
 function append(map, items, keyOf, names, before, added) {
   const seen = new Set();
   for (const item of items) {
@@ -50,7 +51,8 @@ function append(map, items, keyOf, names, before, added) {
       map.set(key, series);
     }
     for (const name of names) {
-      series.values[name].push(...item[name]);
+      const after = added - item.first - item[name].length;
+      series.values[name].push(...new Array(item.first).fill(null), ...item[name], ...new Array(after).fill(null));
       delete item[name];
     }
     series.info = item;

@@ -65,8 +65,8 @@ static void what_has_gone_stays_in_sight_and_may_come_back(void **state)
     expect(&history, "web.1", "cpu", "[null,1,2]");
     for (uint64_t tick = 3; tick < 6; tick++)
         add(&history, 1, tick); /* it has gone */
-    expect(&history, "web.1", "cpu", "[null,1,2,null,null,null]");
-    expect(&history, "web.1", "memory", "[1000000,1000001,1000002,null,null,null]");
+    expect(&history, "web.1", "cpu", "[null,1,2]");
+    expect(&history, "web.1", "memory", "[1000000,1000001,1000002]");
     expect(&history, "web.1", "running", "false");
     expect(&history, "node1", "cpu", "[null,1,2,3,4,5]");
     for (uint64_t tick = 6; tick < 9; tick++)
@@ -74,7 +74,7 @@ static void what_has_gone_stays_in_sight_and_may_come_back(void **state)
     expect(&history, "web.1", "cpu", "[1,2,null,null,null,4.5,7,8]");
     for (uint64_t tick = 9; tick < 15; tick++)
         add(&history, 1, tick);
-    expect(&history, "web.1", "cpu", "[7,8,null,null,null,null,null,null]");
+    expect(&history, "web.1", "cpu", "[7,8]");
     add(&history, 1, 15);
     add(&history, 1, 16);
     expect(&history, "web.1", "cpu", ""); /* out of sight */
@@ -92,8 +92,8 @@ static void a_training_that_comes_and_goes_keeps_its_values(void **state)
     mst_cleanup(mst_json_deletep) cJSON *json = json_of(&history);
     const cJSON *training = cJSON_GetArrayItem(mst_json_at(json, "trainings", NULL), 0);
     const cJSON *losses = mst_json_at(training, "loss", NULL);
-    assert_int_equal(cJSON_GetArraySize(losses), CAPACITY);
-    for (int i = 0; i < CAPACITY; i++) /* ticks 12 to 19, of which the even ones have one */
+    assert_int_equal(cJSON_GetArraySize(losses), CAPACITY - 1);
+    for (int i = 0; i < CAPACITY - 1; i++) /* ticks 12 to 18, of which the even ones have one */
         assert_int_equal(cJSON_IsNumber(cJSON_GetArrayItem(losses, i)), i % 2 == 0);
     history_release(&history);
 }
@@ -116,10 +116,16 @@ static void new_ones_push_out_what_has_gone(void **state)
     }
     assert_int_equal(history.count, HISTORY_SERIES_MAX);
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(64 << 20);
-    assert_int_equal(history_json(&history, pass.wall_s - 2, false, &text), 0);
+    assert_int_equal(history_json(&history, 0, false, &text), 0);
+    /* What each was in one tick of thousands, and not what it was in none of the others. */
+    assert_true(text.count < HISTORY_SERIES_MAX * 512);
     assert_non_null(strstr(mst_buf_text(&text), "\"job-2067\""));
     assert_non_null(strstr(mst_buf_text(&text), "\"job-20\""));
     assert_null(strstr(mst_buf_text(&text), "\"job-19\""));
+    mst_buf_clear(&text);
+    assert_int_equal(history_json(&history, pass.wall_s - 1.5, false, &text), 0);
+    assert_non_null(strstr(mst_buf_text(&text), "\"job-2066\""));
+    assert_null(strstr(mst_buf_text(&text), "\"job-2065\"")); /* gone before: known to who asks so */
     history_release(&history);
 }
 
