@@ -104,7 +104,11 @@ wait_until 10 "the rollout to begin" update_is rolling updating
 wait_until 10 "it to be held" has_event '"service":"scaling_rolling","action":"hold","cause":"rollout"' || say_events "not held"
 update_is rolling updating || fail "the rollout was over before it was held"
 expect_equal "$(replicas_of rolling)" 2 "replicas of rolling while it is rolled out"
-wait_until 30 "the rollout to end" update_is rolling completed
+# A twentieth of a core is little for a container to start with: on a busy machine each task takes ten seconds.
+wait_until 90 "the rollout to end" update_is rolling completed || {
+    output=$(docker service inspect --format '{{json .UpdateStatus}}' scaling_rolling && docker service ps --no-trunc scaling_rolling)
+    fail "the rollout does not end"
+}
 wait_until 15 "rolling to have 4 tasks, now that it may" replicas_are rolling 4 || say_events "rolling has $(replicas_of rolling)"
 [[ $(tasks_running_of rolling) != *"${rolling_first%%$'\n'*}"* ]] || fail "nothing was rolled out"
 
