@@ -15,11 +15,11 @@ struct predict_class {
 
 struct predict_result {
     const struct trainer_dataset *set; /* borrowed */
-    size_t count, width;           /* samples, outputs a sample */
-    float *outputs;                /* count x width, owned */
-    cJSON *encoding;               /* of the data, owned; NULL: none */
-    const char **names;            /* of the outputs, owned, in `encoding`; NULL: they have none */
-    struct predict_class *classes; /* `width` of them, owned; NULL with targets */
+    size_t count, width;               /* samples, outputs a sample */
+    float *outputs;                    /* count x width, owned */
+    cJSON *encoding;                   /* of the data, owned; NULL: none */
+    const char **names;                /* of the outputs, owned, in `encoding`; NULL: they have none */
+    struct predict_class *classes;     /* `width` of them, owned; NULL with targets */
     uint64_t right;
     bool has_loss;
     double loss;
