@@ -10,6 +10,7 @@
 #include "program.h"
 #include "scan.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stdnoreturn.h>
@@ -48,8 +49,11 @@ static const struct program_verb verbs[] = {
  * without end: what only reports that memory is short would never be gone. Sanitizers report at exit. */
 static noreturn void end(int status)
 {
-    const bool written = fflush(NULL) == 0;
-    status = written || status != MST_EXIT_DONE ? status : MST_EXIT_FAILED;
+    struct mst_error err = MST_ERROR_INIT;
+    if (fflush(NULL) != 0 && status == MST_EXIT_DONE) {
+        (void)mst_error_errno(&err, -errno, "write the output");
+        status = mst_fail(MST_EXIT_FAILED, &err);
+    }
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     exit(status);
 #else

@@ -466,8 +466,8 @@ int trainer_saved_encoding(const char *path, char **ret_encoding, struct mst_err
 #define TRAINER_COLUMN_BYTES 72
 /* Whether categories and classes become the same numbers by two encodings: 1; or 0, and ret_column names the
  * first column in which they do not, for a message. -EBADMSG: one of them is no encoding. */
-int trainer_encodings_agree(const char *trained, const char *now, char ret_column[static TRAINER_COLUMN_BYTES],
-                            struct mst_error *err);
+int trainer_encodings_agree(const char *trained, const char *now,
+                            char ret_column[static TRAINER_COLUMN_BYTES], struct mst_error *err);
 
 /* ---- checkpoints --------------------------------------------------------------------------------------- */
 
