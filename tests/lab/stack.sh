@@ -133,7 +133,7 @@ stack_remove() {
 # Workload 1 whose workers are asked for their health often: a task counts as running after the first answer.
 # Prints the copy's name.
 quick_workload() {
-    sed -e 's/interval: 5s/interval: 300ms/' -e 's/start_period: 20s/start_period: 30s/' \
+    sed -e 's/interval: 10s/interval: 300ms/' -e 's/start_period: 20s/start_period: 30s/' \
         -e "s|\.\./\.\./trainer|$source_root/trainer|" "$stacks/workload1.yml" >"$test_folder/workload.yml"
     echo "$test_folder/workload.yml"
 }

@@ -43,7 +43,7 @@ s/source: muster_key/source: muster_kee/|muster: $place: services\\.w1\\.secrets
 s/source: model/source: modell/|muster: $place: services\\.w1\\.configs: the config 'modell' is not declared .*did you mean 'model'\\?
 s/networks: .training./networks: [trainin]/|muster: $place: services\\.w1\\.networks: the network 'trainin' is not declared .*did you mean 'training'\\?
 s/cpus: "0.5"/cpus: half/|muster: $place: services\\.collector\\.deploy\\.resources\\.limits\\.cpus: 'half' is not a number of processors .*
-s/interval: 5s/interval: 5 parsecs/|muster: $place: services\\.w1\\.healthcheck\\.interval: '5 parsecs' is not a duration .*
+s/interval: 10s/interval: 5 parsecs/|muster: $place: services\\.w1\\.healthcheck\\.interval: '5 parsecs' is not a duration .*
 s/subnet: .*/subnet: 10.0.0.0\\/33/|muster: $place: networks\\.training\\.ipam\\.config\\[0\\]: '10\\.0\\.0\\.0/33' is not a subnet .*
 s/node.hostname ==/node.hostnam ==/|muster: $place: services\\.w1\\.deploy\\.placement: .*a node has no 'node\\.hostnam' .*
 s/^  w1:/	w1:/|muster: $place: a tab stands at the beginning of this line.*
