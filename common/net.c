@@ -190,6 +190,20 @@ int mst_tcp_tune(int fd, unsigned dead_ms, struct mst_error *err)
     return 0;
 }
 
+int mst_tcp_set_congestion(int fd, const char *name, struct mst_error *err)
+{
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0)
+        return 0;
+    if (errno == ENOENT)
+        return mst_error_set(err, -ENOENT, "this host's TCP has no congestion control '%.64s'", name);
+    if (errno == EPERM)
+        return mst_error_set(err, -EPERM,
+                             "this host leaves TCP's congestion control '%.64s' to those who administer its "
+                             "network (net.ipv4.tcp_allowed_congestion_control)",
+                             name);
+    return mst_error_errno(err, -errno, "use TCP's congestion control '%.64s'", name);
+}
+
 int mst_wait_fd(int fd, short events, uint64_t deadline_ns)
 {
     struct pollfd poll_fd = {.fd = fd, .events = events};

@@ -94,7 +94,8 @@ struct agent_config {
     uint32_t patience; /* epochs without a better validation loss; 0: no end to it */
     uint64_t seed;
     enum config_exchange exchange;
-    bool bf16; /* gradients on the wire; else f32 */
+    bool bf16;              /* gradients on the wire; else f32 */
+    const char *congestion; /* TCP's, between workers; NULL: the host's */
 
     /* where to put it */
     const char *out;

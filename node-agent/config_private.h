@@ -47,6 +47,7 @@ CONFIG_SETTER(run);
 CONFIG_SETTER(workers);
 CONFIG_SETTER(exchange);
 CONFIG_SETTER(wire);
+CONFIG_SETTER(congestion);
 CONFIG_SETTER(port);
 CONFIG_SETTER(subnet);
 CONFIG_SETTER(wait);

@@ -3,10 +3,12 @@
 #include "config_private.h"
 #include "membership.h"
 #include "muster/cleanup.h"
+#include "muster/net.h"
 #include "muster/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Most setters differ in a field and its bounds only. */
 #define SET_TEXT(field)                                                                                      \
@@ -144,6 +146,19 @@ int config_set_wire(void *settings, const char *text, struct mst_error *err)
     if (!config->bf16 && strcmp(text, "f32") != 0)
         return mst_error_set(err, -EINVAL, "'%.64s' is neither f32 nor bf16", text);
     return 0;
+}
+
+/* Asked of a socket, since only the kernel knows what it has and whom it lets choose. */
+int config_set_congestion(void *settings, const char *text, struct mst_error *err)
+{
+    mst_cleanup(mst_closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return mst_error_errno(err, -errno, "make a socket");
+    if (text[0] == '\0' || strlen(text) > MST_CONGESTION_MAX_BYTES)
+        return mst_error_set(err, -EINVAL, "'%.64s' is not a name of 1 to %d bytes", text,
+                             MST_CONGESTION_MAX_BYTES);
+    ((struct agent_config *)settings)->congestion = text;
+    return mst_tcp_set_congestion(fd, text, err);
 }
 
 int config_set_save_formats(void *settings, const char *text, struct mst_error *err)

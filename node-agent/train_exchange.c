@@ -2,6 +2,7 @@
 /* How the workers of a view exchange what they compute: over the view's connections, as `--exchange` says. */
 #include "muster/cleanup.h"
 #include "muster/log.h"
+#include "muster/net.h"
 #include "report.h"
 #include "train_private.h"
 
@@ -152,11 +153,26 @@ static void report_sharded(struct train *train, const struct job_view *view)
             every);
 }
 
+static int set_congestion(const struct train *train, const struct job_view *view, struct mst_error *err)
+{
+    const char *name = train->site.config->congestion;
+    int r = 0;
+    for (uint32_t rank = 0; name && rank < view->world && r == 0; rank++) {
+        if (view->fds_out[rank] >= 0)
+            r = mst_tcp_set_congestion(view->fds_out[rank], name, err);
+        if (view->fds_in[rank] >= 0 && r == 0)
+            r = mst_tcp_set_congestion(view->fds_in[rank], name, err);
+    }
+    return r;
+}
+
 int train_connect(struct train *train, struct job_view *view, struct mst_error *err)
 {
     const enum config_exchange exchange = train->site.config->exchange;
     mst_cleanup(mst_freep) int *fds = NULL;
-    int r = trainer_set_method(train->trainer, train_method(train->site.config), err);
+    int r = set_congestion(train, view, err);
+    if (r == 0)
+        r = trainer_set_method(train->trainer, train_method(train->site.config), err);
     if (r < 0)
         return r;
     if (exchange == CONFIG_EXCHANGE_RING)

@@ -17,7 +17,7 @@ fi
 namespaces 4
 make_key
 train_options 3
-export MUSTER_EPOCHS=2 MUSTER_STEPS=60 MUSTER_EXCHANGE=$exchange
+export MUSTER_EPOCHS=2 MUSTER_STEPS=60 MUSTER_EXCHANGE=$exchange MUSTER_CONGESTION=reno # no kernel's own choice
 
 for i in 1 2 3; do
     surviving "$i"
@@ -28,6 +28,8 @@ for i in 1 2 3; do
     [ "$i" -eq "$victim" ] || others+=("$i")
     wait_for 20 "$work/w$i.out" '"event":"first_step"'
 done
+told=$(inside 1 ss -tinH state established | grep -cw reno) || true
+[ "$told" -ge 2 ] || fail "a worker has $told connections with the congestion control that it was told, not 2 or more"
 kill "-$signal" "${pid_of[victim]}"
 for i in "${others[@]}"; do
     wait_for 10 "$work/w$i.out" '"event":"recovered"'

@@ -14,7 +14,6 @@
 
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,12 +199,8 @@ static int accept_one(const struct settings *settings, int listener, uint64_t de
 
 static int tune(const struct settings *settings, int fd, struct mst_error *err)
 {
-    const char *congestion = settings->congestion;
-
-    if (congestion &&
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) < 0)
-        return mst_error_errno(err, -errno, "use TCP's congestion control '%s'", congestion);
-    return mst_tcp_tune(fd, 0, err);
+    const int r = settings->congestion ? mst_tcp_set_congestion(fd, settings->congestion, err) : 0;
+    return r < 0 ? r : mst_tcp_tune(fd, 0, err);
 }
 
 static int connect_all(const struct settings *settings, struct connections *connections,

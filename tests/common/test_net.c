@@ -180,6 +180,23 @@ static void connections_are_close_on_exec_and_never_block(void **state)
     assert_int_equal(mst_tcp_tune(-1, 0, NULL), -EBADF);
 }
 
+static void congestion_control_is_the_one_that_was_asked_for(void **state)
+{
+    (void)state;
+    struct mst_error err = MST_ERROR_INIT;
+    char name[MST_CONGESTION_MAX_BYTES + 1] = "";
+    socklen_t bytes = sizeof name;
+    mst_cleanup(mst_closep) int near = -1;
+    mst_cleanup(mst_closep) int far = -1;
+    connect_pair(&near, &far);
+    assert_int_equal(mst_tcp_set_congestion(near, "reno", &err), 0); /* every kernel has it */
+    assert_int_equal(getsockopt(near, IPPROTO_TCP, TCP_CONGESTION, name, &bytes), 0);
+    assert_string_equal(name, "reno");
+    assert_int_equal(mst_tcp_set_congestion(near, "carrier-pigeon", &err), -ENOENT);
+    assert_string_equal(err.text, "this host's TCP has no congestion control 'carrier-pigeon'");
+    assert_int_equal(mst_tcp_set_congestion(-1, "reno", &err), -EBADF);
+}
+
 static void all_bytes_arrive_whatever_the_kernel_takes_at_a_time(void **state)
 {
     (void)state;
@@ -258,6 +275,7 @@ int main(void)
         cmocka_unit_test(subnets_contain_and_overlap),
         cmocka_unit_test(routes_are_read_as_the_kernel_writes_them),
         cmocka_unit_test(connections_are_close_on_exec_and_never_block),
+        cmocka_unit_test(congestion_control_is_the_one_that_was_asked_for),
         cmocka_unit_test(all_bytes_arrive_whatever_the_kernel_takes_at_a_time),
         cmocka_unit_test(nothing_waits_beyond_its_deadline),
         cmocka_unit_test(a_connection_that_is_refused_says_where),

@@ -61,6 +61,11 @@ int mst_tcp_accept(int listen_fd, uint32_t *ret_ipv4, uint16_t *ret_port);
 /* No Nagle delay, keep-alive, and TCP_USER_TIMEOUT of `dead_ms` (0: leave the system's). */
 int mst_tcp_tune(int fd, unsigned dead_ms, struct mst_error *err);
 
+/* TCP's congestion control from now on, "cubic" for one, instead of the network namespace's own. Errors:
+ * -ENOENT when the kernel has none of that name, -EPERM when this process may not choose it. */
+#define MST_CONGESTION_MAX_BYTES 15 /* the kernel's TCP_CA_NAME_MAX, without its end */
+int mst_tcp_set_congestion(int fd, const char *name, struct mst_error *err);
+
 /* Move exactly `count` bytes over a non-blocking socket by the deadline. -EPIPE when the other side closed,
  * -ETIMEDOUT, or what the socket says. */
 int mst_send_all(int fd, const void *bytes, size_t count, uint64_t deadline_ns);
