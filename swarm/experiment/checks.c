@@ -144,6 +144,9 @@ static int judge_pair(const struct checks_look *a, const char *host_a, const str
                     a->cgroup_version, host_b, b->cgroup_version);
     if (strcmp(a->kernel, b->kernel) != 0)
         checks_warn(warnings, "%s has kernel %s, %s has %s", host_a, a->kernel, host_b, b->kernel);
+    if (strcmp(a->congestion, b->congestion) != 0)
+        checks_warn(warnings, "%s has TCP's congestion control '%s', %s has '%s'", host_a, a->congestion,
+                    host_b, b->congestion);
     return 0;
 }
 

@@ -32,6 +32,7 @@ void checks_reading_parse(const cJSON *json, struct checks_reading *ret_reading)
 
 struct checks_look {
     char hostname[128], muster[32], agent[64], agent_digest[72], boot_id[48], kernel[128], cpu_model[128];
+    char congestion[16];         /* TCP's, where the launcher's command runs; "": not known */
     char limits_reason[512];     /* why limits cannot be made; "": they can */
     char encryption_reason[256]; /* why an encrypted overlay cannot; "": it can, or is not known */
     char address[16];            /* on the subnet that was asked for; "": none */

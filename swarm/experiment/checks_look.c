@@ -266,6 +266,9 @@ static void look_at_machine(struct checks_look *look)
         (void)snprintf(look->hostname, sizeof look->hostname, "%s", name.nodename);
         (void)snprintf(look->kernel, sizeof look->kernel, "%s", name.release);
     }
+    if (read_proc("/proc/sys/net/ipv4/tcp_congestion_control", &text) >= 0)
+        (void)snprintf(look->congestion, sizeof look->congestion, "%.*s",
+                       (int)strcspn(mst_buf_text(&text), "\n"), mst_buf_text(&text));
     if (read_proc("/proc/sys/kernel/random/boot_id", &text) >= 0)
         (void)snprintf(look->boot_id, sizeof look->boot_id, "%.36s", mst_buf_text(&text));
     if (read_proc("/proc/cpuinfo", &text) >= 0)
@@ -327,6 +330,7 @@ int checks_look(const char *agent, const struct limits *limits, const char *subn
             {"boot_id", (look)->boot_id, sizeof(look)->boot_id},                                             \
             {"kernel", (look)->kernel, sizeof(look)->kernel},                                                \
             {"cpu_model", (look)->cpu_model, sizeof(look)->cpu_model},                                       \
+            {"congestion", (look)->congestion, sizeof(look)->congestion},                                    \
             {"limits_reason", (look)->limits_reason, sizeof(look)->limits_reason},                           \
             {"encryption_reason", (look)->encryption_reason, sizeof(look)->encryption_reason},               \
             {"address", (look)->address, sizeof(look)->address},                                             \

@@ -261,6 +261,7 @@ static void add_machine(struct build *build, const struct conduct *conduct, cJSO
         add_text_or_null(build, object, "address", look->address[0] ? look->address : NULL);
         build_text(build, object, "kernel", look->kernel);
         build_text(build, object, "cpu_model", look->cpu_model);
+        add_text_or_null(build, object, "congestion", look->congestion[0] ? look->congestion : NULL);
         add_number(build, object, "cpus", look->cpus);
         add_number(build, object, "memory_bytes", (double)look->memory_bytes);
         build_text(build, object, "agent_version", look->agent);

@@ -163,8 +163,8 @@ static void put_members(struct html *html, const cJSON *object)
 
 static void put_nodes(struct html *html, const cJSON *nodes)
 {
-    static const char *const headers[] = {
-        "Node", "Processor", ">Cores", ">Memory, MiB", "Kernel", "Engine", "Agent", ">Clock off, ms", NULL};
+    static const char *const headers[] = {"Node", "Processor", ">Cores", ">Memory, MiB",   "Kernel",
+                                          "TCP",  "Engine",    "Agent",  ">Clock off, ms", NULL};
     const cJSON *node;
 
     if (cJSON_GetArraySize(nodes) == 0)
@@ -177,6 +177,7 @@ static void put_nodes(struct html *html, const cJSON *nodes)
         table_number(html, mst_json_double_or(node, "cpus", NAN), 0);
         table_number(html, mst_json_double_or(node, "memory_bytes", NAN) / (1 << 20), 0);
         table_text(html, "%s", mst_json_string_or(node, "kernel", ""));
+        table_text(html, "%s", mst_json_string_or(node, "congestion", ""));
         table_text(html, "%s", mst_json_string_or(node, "engine", ""));
         table_text(html, "%s", mst_json_string_or(node, "agent_version", ""));
         table_number(html, mst_json_double_or(node, "clock_offset_ms", NAN), 0);

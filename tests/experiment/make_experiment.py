@@ -369,6 +369,7 @@ def main():
                     "hostname": node,
                     "address": f"10.0.0.{i + 1}",
                     "kernel": "6.1.0",
+                    "congestion": "cubic",
                     "cpu_model": "A processor <of 2 GHz>",
                     "cpus": 2,
                     "memory_bytes": 4 << 30,

@@ -101,9 +101,10 @@ static void what_makes_them_doubtful_is_a_warning(void **state)
     looks[1].cpus = 2;
     looks[1].clock_offset_ms = 2000;
     (void)snprintf(looks[1].kernel, sizeof looks[1].kernel, "6.1");
+    (void)snprintf(looks[1].congestion, sizeof looks[1].congestion, "bbr");
     (void)snprintf(looks[1].boot_id, sizeof looks[1].boot_id, "boot-0");
     assert_int_equal(judge(looks, false, &warnings, NULL), 0);
-    assert_int_equal(warnings.count, 7);
+    assert_int_equal(warnings.count, 8);
     checks_warnings_release(&warnings);
 }
 
