@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROUND_MS       100
-#define TASKS_EVERY_MS 500
+#define ROUND_MS                 100
+#define TASKS_EVERY_MS           500
+#define TASKS_WHILE_ALL_TRAIN_MS 2000 /* a lost worker's peers say so sooner */
 #define FAILURE_GRACE_MS                                                                                     \
     5000 /* for the others to say why they stop, so that the first can be told from the rest */
 #define SILENCE_GRACE_MS 5000  /* tasks are complete, and the log has not caught up */
@@ -348,12 +349,21 @@ static bool is_over(struct watch *watch, const struct tally *tally)
            lasts(done > 0 && !somebody_is_at_work(&watch->workers), &watch->late_ns, LATE_GRACE_MS);
 }
 
+static bool is_time_to_look(const struct watch *watch)
+{
+    const bool all_train =
+        watch->expected > 0 && workers_count_state(&watch->workers, WORKER_TRAINING) >= watch->expected;
+    const unsigned every_ms = all_train ? TASKS_WHILE_ALL_TRAIN_MS : TASKS_EVERY_MS;
+
+    return watch->looked_ns == 0 || mst_now_ns() >= watch->looked_ns + every_ms * MST_NS_PER_MS;
+}
+
 /* 1 and the tally; 0 when the engine did not answer and may be given time; or what ends the run. */
-static int look(struct watch *watch, uint64_t *next_look_ns, struct tally *ret_tally, struct mst_error *err)
+static int look(struct watch *watch, struct tally *ret_tally, struct mst_error *err)
 {
     struct mst_error why = MST_ERROR_INIT;
 
-    *next_look_ns = mst_now_ns() + TASKS_EVERY_MS * MST_NS_PER_MS;
+    watch->looked_ns = mst_now_ns();
     const int r = look_at_tasks(watch, ret_tally, &why);
     if (r >= 0) {
         watch->trouble.since_ns = 0;
@@ -366,7 +376,7 @@ static int look(struct watch *watch, uint64_t *next_look_ns, struct tally *ret_t
     return r;
 }
 
-static int one_round(struct watch *watch, uint64_t *next_look_ns, bool *ret_is_done, struct mst_error *err)
+static int one_round(struct watch *watch, bool *ret_is_done, struct mst_error *err)
 {
     struct tally tally;
     int r = session_wait(watch->session, ROUND_MS, watch->deadline_ns, err);
@@ -381,9 +391,9 @@ static int one_round(struct watch *watch, uint64_t *next_look_ns, bool *ret_is_d
         return r;
     /* Often the last word: nobody waits for the next look at the tasks. */
     *ret_is_done = watch->has_looked && workers_count_state(&watch->workers, WORKER_DONE) >= watch->expected;
-    if (*ret_is_done || mst_now_ns() < *next_look_ns)
+    if (*ret_is_done || !is_time_to_look(watch))
         return 0;
-    r = look(watch, next_look_ns, &tally, err);
+    r = look(watch, &tally, err);
     if (r > 0)
         *ret_is_done = is_over(watch, &tally);
     return r < 0 ? r : 0;
@@ -402,11 +412,10 @@ static void name_missing(struct watch *watch)
 
 int watch_workers(struct watch *watch, struct mst_error *err)
 {
-    uint64_t next_look_ns = 0;
     bool is_done = false;
 
     while (!is_done) {
-        const int r = one_round(watch, &next_look_ns, &is_done, err);
+        const int r = one_round(watch, &is_done, err);
         if (r < 0)
             return r;
     }
@@ -419,7 +428,6 @@ int watch_workers(struct watch *watch, struct mst_error *err)
 int watch_collector(struct watch *watch, unsigned timeout_ms, struct mst_error *err)
 {
     const uint64_t deadline_ns = mst_now_ns() + timeout_ms * MST_NS_PER_MS;
-    uint64_t next_look_ns = 0;
 
     while (!watch->workers.is_collected) {
         struct tally tally;
@@ -431,8 +439,8 @@ int watch_collector(struct watch *watch, unsigned timeout_ms, struct mst_error *
                                  "stack '%s': the collector did not say within %u s that it has all files",
                                  watch->stack, timeout_ms / 1000);
         /* A worker may still fail: it says that it is done before it hands its files on. */
-        if (r >= 0 && mst_now_ns() >= next_look_ns)
-            r = look(watch, &next_look_ns, &tally, err);
+        if (r >= 0 && is_time_to_look(watch))
+            r = look(watch, &tally, err);
         if (r < 0)
             return r;
     }

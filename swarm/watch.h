@@ -34,6 +34,7 @@ struct watch {
     size_t expected; /* workers, as the services stand */
     bool has_collector, has_warned_monitor, has_looked;
     uint64_t failed_ns, no_node_ns, silent_done_ns, late_ns; /* since when; 0: not so */
+    uint64_t looked_ns; /* at the tasks, last; 0: never */
     struct trouble trouble;
 };
 
