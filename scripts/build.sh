@@ -11,7 +11,7 @@ BUILD_PACKAGES=(gcc cmake ninja-build pkg-config libc6-dev libcurl4-openssl-dev 
 # What the tests need beside that.
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libcmocka-dev iproute2 iptables jq curl python3 python3-numpy python3-torch openmpi-bin libopenmpi-dev
-    busybox-static nmap-common prometheus chromium libjs-chart.js)
+    busybox-static nmap-common prometheus chromium libjs-chart.js ccache)
 
 # Where apt-get is not at hand, what counts is whether the build finds what it needs: cmake says what is missing.
 need_build_packages() {

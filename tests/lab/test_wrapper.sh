@@ -14,7 +14,8 @@ export MUSTER_BUILD=${MUSTER_BUILD:-$source_root/build/release}
 export MUSTER_STEPS=10 MUSTER_BATCH=16 MUSTER_INTERVAL=200ms
 out=$test_folder/wrapped
 results() { sed -n 's/^run_workload: results: \([^;]*\).*/\1/p' <<<"$complaints"; }
-begin_wrapper() { begin wrapper "$wrapper" -c "$stacks/workload1.yml" --out "$out" "$@" wrapped; }
+file=$stacks/workload1.yml
+begin_wrapper() { begin wrapper "$wrapper" -c "$file" --out "$out" "$@" wrapped; }
 
 step "--follow ends with every worker's files and this engine's statistics"
 MUSTER_EPOCHS=2 begin_wrapper --follow
@@ -39,6 +40,7 @@ expect_status 0
 expect_equal "$(tasks_of wrapped)" "$tasks" tasks
 
 step "a change is trained, and its own results are waited for"
+file=$(quick_workload)
 MUSTER_EPOCHS=3 begin_wrapper --follow
 finish wrapper 90
 expect_status 0
@@ -58,7 +60,7 @@ expect_line '^run_workload: stopped watching; the stack stays: docker stack rm w
 tasks_running wrapped 7 || fail "the stack was to stay: $(docker stack ps wrapped)"
 
 step "a worker that is killed comes back; when none is left, --follow ends with 7 and the last lines"
-sed -e 's/max_attempts: 10/max_attempts: 1/' -e "s|\.\./\.\./trainer|$source_root/trainer|" "$stacks/workload1.yml" >"$test_folder/once.yml"
+sed 's/max_attempts: 10/max_attempts: 1/' "$file" >"$test_folder/once.yml"
 run 30 "$docker_program" stack rm wrapped # so that no task of before is taken for one of these
 wait_until 30 "the stack to go" stack_is_gone wrapped || fail "$(stack_objects wrapped)"
 expect_stack_gone wrapped
