@@ -198,8 +198,8 @@ int mst_tcp_set_congestion(int fd, const char *name, struct mst_error *err)
         return mst_error_set(err, -ENOENT, "this host's TCP has no congestion control '%.64s'", name);
     if (errno == EPERM)
         return mst_error_set(err, -EPERM,
-                             "this host leaves TCP's congestion control '%.64s' to those who administer its "
-                             "network (net.ipv4.tcp_allowed_congestion_control)",
+                             "only this host's administrator may choose TCP's congestion control '%.64s' "
+                             "(net.ipv4.tcp_allowed_congestion_control)",
                              name);
     return mst_error_errno(err, -errno, "use TCP's congestion control '%.64s'", name);
 }

@@ -355,7 +355,9 @@ static int train_open(void *context, const struct agent_site *site, struct job *
     /* A bar and lines of JSON on one terminal would be neither. */
     if (train->show.shows && train->show.is_terminal && isatty(STDOUT_FILENO))
         train->events->fd = -1;
-    int r = open_model_and_data(train, err);
+    int r = train_check_congestion(site->config, err);
+    if (r == 0)
+        r = open_model_and_data(train, err);
     if (r == 0)
         r = trainer_check_method(train->model, train_method(site->config), err);
     if (r == 0)

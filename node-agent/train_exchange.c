@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define EXCHANGE_TIMEOUT_MS                                                                                  \
@@ -153,6 +154,20 @@ static void report_sharded(struct train *train, const struct job_view *view)
             every);
 }
 
+/* On a socket of its own: only the kernel knows what it has, and whom it lets choose. */
+int train_check_congestion(const struct agent_config *config, struct mst_error *err)
+{
+    if (!config->congestion)
+        return 0;
+    mst_cleanup(mst_closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return mst_error_errno(err, -errno, "ask for TCP's congestion control: make a socket");
+    if (mst_tcp_set_congestion(fd, config->congestion, err) < 0)
+        return mst_error_wrap(err, -EINVAL, "option '--congestion'");
+    return 0;
+}
+
+/* Of both kinds of connections: in a mesh one carries both directions. */
 static int set_congestion(const struct train *train, const struct job_view *view, struct mst_error *err)
 {
     const char *name = train->site.config->congestion;

@@ -90,6 +90,8 @@ void train_leave(void *state);
 /* train_exchange.c: an exchange over the view's connections, before states are made equal, and the method
  * that goes with it. */
 int train_connect(struct train *train, struct job_view *view, struct mst_error *err);
+/* -EINVAL when the kernel does not let this process have what --congestion names; call it without root. */
+int train_check_congestion(const struct agent_config *config, struct mst_error *err);
 enum trainer_method train_method(const struct agent_config *config);
 
 /* train_recipe.c: what is known of the configuration before the data, and the steps of an epoch with them. */

@@ -150,7 +150,7 @@ small_data() {
 }
 
 # train_options WORKERS: what all agents of a test share, in the array `common` and in the environment, so that a test
-# can still say otherwise; small enough for a build with sanitizers. MUSTER_TEST_MODEL: another model, for ThreadSanitizer,
+# can still say otherwise; small enough for a build with sanitizers. MUSTER_TEST_MODEL: another model, for sanitizers,
 # with which a step of the workload's takes seconds.
 train_options() {
     [ -d "$work/data" ] || small_data
