@@ -60,7 +60,7 @@ main() {
         any=1
         say "tests on the sanitized build"
         # Each test has its own namespaces, ports and folders. Four jobs for two cores: most of them wait, and those that
-        # compute count for two (PROCESSORS). The lab's tests train the whole model.
+        # compute count for two (PROCESSORS). Agents train a small model here, and the whole one on the lab.
         MUSTER_TEST_MODEL=$small_model ctest --preset asan -LE lab -j 4 --no-tests=error "${select[@]}" || status=$?
     fi
     if [[ -n $lab ]] && has_tests release -L lab; then
@@ -103,11 +103,11 @@ shared_lab() {
     scripts/lab.sh load "$archive" >/dev/null
 }
 
-# quickstart's test builds a copy of what is built here; its compiler finds the objects again. Whether a warning is an
-# error does not change them.
+# quickstart's test builds a copy of what is built here first, and finds the objects again. CMake asks for the launcher
+# when a folder is new; whether a warning is an error changes no object.
 remember_objects() {
     command -v ccache >/dev/null || return 0
-    export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_DIR=$root/build/ccache CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_DIR=$root/build/ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
     export CCACHE_IGNOREOPTIONS=-Werror
 }
 

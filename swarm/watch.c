@@ -14,7 +14,7 @@
 
 #define ROUND_MS                 100
 #define TASKS_EVERY_MS           500
-#define TASKS_WHILE_ALL_TRAIN_MS 2000 /* a lost worker's peers say so sooner */
+#define TASKS_WHILE_ALL_TRAIN_MS 2000 /* most that happens workers say themselves */
 #define FAILURE_GRACE_MS                                                                                     \
     5000 /* for the others to say why they stop, so that the first can be told from the rest */
 #define SILENCE_GRACE_MS 5000  /* tasks are complete, and the log has not caught up */

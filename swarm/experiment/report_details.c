@@ -163,8 +163,8 @@ static void put_members(struct html *html, const cJSON *object)
 
 static void put_nodes(struct html *html, const cJSON *nodes)
 {
-    static const char *const headers[] = {"Node", "Processor", ">Cores", ">Memory, MiB",   "Kernel",
-                                          "TCP",  "Engine",    "Agent",  ">Clock off, ms", NULL};
+    static const char *const headers[] = {"Node",           "Processor", ">Cores", ">Memory, MiB",   "Kernel",
+                                          "TCP congestion", "Engine",    "Agent",  ">Clock off, ms", NULL};
     const cJSON *node;
 
     if (cJSON_GetArraySize(nodes) == 0)

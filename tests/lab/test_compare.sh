@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Containers against processes on the lab's nodes, each once, with the report. With MUSTER_TEST_LONG the experiments of
+# Containers against processes on the lab's nodes, each once, with the report. With MUSTER_TEST_LONG experiments like those of
 # docs/compare.md: five repeats, one workload and two, the overlay and the hosts' network, and bare against bare.
 set -euo pipefail
 # shellcheck source=tests/lab/stack.sh
@@ -66,7 +66,7 @@ wait_until 60 "the stack to go" stack_is_gone workload1 || fail "the stack outli
 expect_stack_gone workload1
 rm -r "$test_folder/killed" "${test_folder:?}/hosts"/*
 
-some=(-e MUSTER_EPOCHS=2 -e MUSTER_STEPS=30)
+some=(-e MUSTER_EPOCHS=2 -e MUSTER_STEPS=30 -e MUSTER_CONGESTION=cubic)
 
 step "one workload and two, five repeats"
 compare "$test_folder/long" 3000 "${some[@]}" -c "$stacks/workload1.yml" -c "$stacks/workload2.yml" --workloads 1,2 \

@@ -14,6 +14,7 @@ unset MUSTER_BUILD MUSTER_RUNS "${!MUSTER_NODE@}"
 
 # What git has, as it lies here; a folder without git is taken whole.
 copy=$test_folder/muster
+export CCACHE_BASEDIR=$copy # scripts/test.sh may have chosen a compiler that remembers
 mkdir "$copy"
 if ! git -C "$source_root" ls-files -z >"$test_folder/files" 2>/dev/null; then
     (cd "$source_root" && find . -path ./build -prune -o -path ./runs -prune -o -type f -print0) >"$test_folder/files"
