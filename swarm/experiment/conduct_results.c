@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define FILE_MAX_BYTES ((size_t)256 << 20)
-#define EVENT_START    "{\"event\":\"start\""
 
 /* Columns of stats.csv. */
 enum { STATS_NODE = 1, STATS_SLOT = 4, STATS_CONTAINER = 5, STATS_CPU_SECONDS = 8, STATS_COLUMNS = 9 };
@@ -76,16 +75,12 @@ static int take_stats(struct conduct_results *results, char *line)
     return note_cpu(results, columns[STATS_NODE], columns[STATS_CONTAINER], seconds);
 }
 
-static int take_event(struct conduct_results *results, char *line)
+static int take_start(struct conduct_results *results, const cJSON *json)
 {
-    mst_cleanup(mst_json_deletep) cJSON *json = NULL;
     struct conduct_results_start *starts;
     const char *slot;
     const cJSON *worker;
 
-    if (strncmp(line, EVENT_START, sizeof EVENT_START - 1) != 0 ||
-        mst_json_parse(line, strlen(line), EXPERIMENT_EVENTS_FILE, &json, NULL) < 0)
-        return 0;
     starts = reallocarray(results->starts, results->start_count + 1, sizeof *starts);
     if (!starts)
         return -ENOMEM;
@@ -99,6 +94,34 @@ static int take_event(struct conduct_results *results, char *line)
         if (strcmp(mst_json_string_or(worker, "slot", ""), slot) == 0)
             (void)snprintf(starts->node, sizeof starts->node, "%s", mst_json_string_or(worker, "node", ""));
     }
+    return 0;
+}
+
+static bool is_event(const char *line, const char *name)
+{
+    static const char before[] = "{\"event\":\"";
+    const size_t bytes = strlen(name);
+
+    return strncmp(line, before, sizeof before - 1) == 0 &&
+           strncmp(line + sizeof before - 1, name, bytes) == 0 && line[sizeof before - 1 + bytes] == '"';
+}
+
+static int take_event(struct conduct_results *results, char *line)
+{
+    mst_cleanup(mst_json_deletep) cJSON *json = NULL;
+    const bool starts = is_event(line, "start"), steps = is_event(line, "first_step"),
+               ends = is_event(line, "done");
+
+    if ((!starts && !steps && !ends) ||
+        mst_json_parse(line, strlen(line), EXPERIMENT_EVENTS_FILE, &json, NULL) < 0)
+        return 0;
+    if (starts)
+        return take_start(results, json);
+    const double t = mst_json_double_or(json, "t", -1);
+    if (steps)
+        results->first_step_s = results->first_step_s < 0 ? t : fmin(results->first_step_s, t);
+    else
+        results->done_s = fmax(results->done_s, t);
     return 0;
 }
 
@@ -136,7 +159,8 @@ int conduct_results_read(const char *folder, struct conduct_results *ret_results
         int (*take)(struct conduct_results *results, char *line);
     } files[] = {{"stats.csv", take_stats}, {EXPERIMENT_EVENTS_FILE, take_event}};
     mst_cleanup(mst_buf_release) struct mst_buf text = MST_BUF_INIT(FILE_MAX_BYTES);
-    struct conduct_results results = {.total_seconds = -1, .ms_per_step = -1};
+    struct conduct_results results = {
+        .total_seconds = -1, .ms_per_step = -1, .first_step_s = -1, .done_s = -1};
     int r = read_text(folder, EXPERIMENT_RUN_FILE, &text, err);
 
     if (r >= 0)
@@ -210,6 +234,16 @@ int conduct_results_judge(const struct conduct_results *results, size_t workers,
     if (!mst_json_bool_or(results->run, "digests_equal", false))
         return mst_error_set(err, -EOWNERDEAD, "the workers ended with different models");
     return 0;
+}
+
+double conduct_results_overlap(const struct conduct_results *a, const struct conduct_results *b)
+{
+    const double longer_s = fmax(a->done_s - a->first_step_s, b->done_s - b->first_step_s),
+                 both_s = fmin(a->done_s, b->done_s) - fmax(a->first_step_s, b->first_step_s);
+
+    if (fmin(a->first_step_s, b->first_step_s) < 0 || fmin(a->done_s, b->done_s) < 0 || longer_s <= 0)
+        return 1;
+    return fmax(0, both_s) / longer_s;
 }
 
 double conduct_results_cpu(const struct conduct_results *results, const char *node)

@@ -19,6 +19,7 @@
 
 #define WATCH_START_MS  60000
 #define WATCH_END_MS    10000
+#define LEAST_OVERLAP   0.8 /* of two workloads' times */
 #define ROWS_MAX_BYTES  ((size_t)64 << 20)
 #define OFFSET_KNOWN_MS 100 /* of clocks further apart not enough is known to tell when a worker started */
 
@@ -243,6 +244,20 @@ static double last_start_s(const struct conduct *conduct, const struct conduct_r
     return last_s;
 }
 
+/* Workloads that a host was late to start do not share the machines, which is what is measured. */
+static int judge_overlap(const struct turn *turn, const struct conduct_results *results,
+                         struct mst_error *err)
+{
+    for (unsigned w = 1; w < turn->cell->workloads; w++) {
+        const double overlap = conduct_results_overlap(&results[0], &results[w]);
+        if (overlap < LEAST_OVERLAP)
+            return mst_error_set(err, -EOWNERDEAD,
+                                 "workloads 1 and %u trained at once for %.0f %% of the time only", w + 1,
+                                 100 * overlap);
+    }
+    return 0;
+}
+
 /* What the run folders say of the run, and whether it is one that counts. */
 static int look_at_results(struct turn *turn, cJSON *entry, struct mst_error *err)
 {
@@ -259,6 +274,8 @@ static int look_at_results(struct turn *turn, cJSON *entry, struct mst_error *er
         launched_s = fmax(launched_s, last_start_s(turn->conduct, &results[w]));
         total_s = fmax(total_s, results[w].total_seconds);
     }
+    if (r >= 0)
+        r = judge_overlap(turn, results, err);
     if (r >= 0)
         r = add_noise(turn, results, entry, err);
     if (r >= 0 &&
