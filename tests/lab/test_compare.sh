@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Containers against processes on the lab's nodes, each once, with the report. With MUSTER_TEST_LONG experiments like those of
-# docs/compare.md: five repeats, one workload and two, the overlay and the hosts' network, and bare against bare.
+# Containers against processes on the lab's nodes, each once, with the report. With MUSTER_TEST_LONG experiments like
+# those of docs/compare.md: five repeats, one workload and two, the overlay and the hosts' network, bare against bare.
 set -euo pipefail
 # shellcheck source=tests/lab/stack.sh
 source "$(dirname "$0")/stack.sh"
